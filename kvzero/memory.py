@@ -1,0 +1,95 @@
+"""The memory of a case: where each allocation lies, and what a subject gets of it.
+
+`place` is plain arithmetic: guards around every allocation, at least one largest block
+stride wide, then the case's own gaps, order and misalignments. A `Pool` is the result
+with live tensors, which executors hand to `Subject.build`.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from kvzero.case import Case
+from kvzero.layout import Int64Array, Layout
+
+if TYPE_CHECKING:
+    import torch
+
+ALIGNMENT_BYTES = 512
+"""Boundary that an allocation would have on a device (CUDA gives at least 256 B)."""
+MIN_GUARD_BYTES = 4096
+
+
+class Addresses(NamedTuple):
+    """Where a case's memory lies, from the begin of an arena.
+
+    Attributes:
+        base_bytes: Offset of each allocation, shape [allocations].
+        guard_bytes: Width of the guard on either side of every allocation.
+        total_bytes: Bytes of the arena, guards and gaps included.
+    """
+
+    base_bytes: Int64Array
+    guard_bytes: int
+    total_bytes: int
+
+
+def round_up(value: int, multiple: int) -> int:
+    """Return the smallest multiple that is not below `value`."""
+    return -(-value // multiple) * multiple
+
+
+def place(case: Case, *, longest_gap_bytes: int | None = None) -> Addresses:
+    """Return where the allocations of a case lie in an arena.
+
+    Args:
+        case: The case.
+        longest_gap_bytes: Shorten `Placement.gap_bytes` and drop
+            `Placement.base_bytes` beyond this, for executors on real memory.
+    """
+    layout, placement = case.layout, case.placement
+    widest = int(layout.table.stride_bytes.max()) if len(layout.table) else 0
+    guard = round_up(max(widest, MIN_GUARD_BYTES), ALIGNMENT_BYTES)
+    gap, base = placement.gap_bytes, placement.base_bytes
+    if longest_gap_bytes is not None:
+        gap, base = min(gap, longest_gap_bytes), min(base, longest_gap_bytes)
+    sizes = layout.allocation_sizes
+    shifts = np.resize(np.array(placement.misalignments_bytes, np.int64), len(sizes))
+    slots = -(-(sizes + shifts) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+    slots += 2 * guard + round_up(gap, ALIGNMENT_BYTES)
+    if placement.descending:
+        starts = np.cumsum(slots[::-1])[::-1] - slots
+    else:
+        starts = np.cumsum(slots) - slots
+    start = round_up(base, ALIGNMENT_BYTES)
+    total = start + int(slots.sum())
+    return Addresses(start + guard + starts + shifts, guard, total)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The live memory of one case.
+
+    Attributes:
+        layout: What lies where.
+        tensors: One uint8 tensor an allocation, shape [size_bytes], one storage each or
+            one shared.
+        device: Their device; the CPU where there is no GPU.
+    """
+
+    layout: Layout
+    tensors: tuple["torch.Tensor", ...]
+    device: "torch.device"
+
+    @cached_property
+    def base_addresses(self) -> Int64Array:
+        """Return the address of each allocation, shape [allocations]."""
+        return np.array([t.data_ptr() for t in self.tensors], np.int64)
+
+    @cached_property
+    def segment_addresses(self) -> Int64Array:
+        """Return the address of block 0 of each segment, shape [segments]."""
+        table = self.layout.table
+        return self.base_addresses[table.allocation] + table.offset_bytes

@@ -1,0 +1,1 @@
+"""Implementations under test: the protocol, the registry and the built-in subjects."""

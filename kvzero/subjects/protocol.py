@@ -1,0 +1,77 @@
+"""The protocol between the harness and an implementation under test.
+
+A subject has a name, a contract and `build`. `build` gets the memory of one case, a
+`Pool`, and returns an object with a method `zero(block_ids)`; that object may offer
+`warmup()` and `extra_memory`. Nothing else is asked of it, so that a Triton kernel, a
+CUDA op, a torch function or a class that makes its own table all fit.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from kvzero.case import ID_DTYPES, Arrival
+from kvzero.memory import Pool
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What a subject promises to handle; cases outside it are never held against it.
+
+    Attributes:
+        alignment_bytes: Every address, block stride and page size is a multiple of it.
+        arrivals: How ids may reach it.
+        id_dtypes: Element types of arrays and tensors of ids.
+        checks_ids: It refuses ids outside the cache; else it trusts its caller.
+        one_page_size: All segments must have one page size.
+        writes_page_gaps: It zeroes from the first to the last byte of a page that has
+            holes in it (a span), not only the bytes of the views.
+        uses_triton: Its work is done by Triton kernels.
+    """
+
+    alignment_bytes: int = 1
+    arrivals: tuple[Arrival, ...] = ("list", "array", "tensor", "pinned", "device")
+    id_dtypes: tuple[str, ...] = ID_DTYPES
+    checks_ids: bool = True
+    one_page_size: bool = False
+    writes_page_gaps: bool = True
+    uses_triton: bool = True
+
+
+class Zeroer(Protocol):
+    """An implementation, built for one pool."""
+
+    def zero(self, block_ids: Any, /) -> None:  # Any: whatever the call's ids are
+        """Zero the pages of the given blocks."""
+
+
+@runtime_checkable
+class WarmsUp(Protocol):
+    """A zeroer that can compile and load everything before the first request."""
+
+    def warmup(self) -> None:
+        """Compile, load and launch without writing a byte."""
+
+
+@runtime_checkable
+class HoldsMemory(Protocol):
+    """A zeroer whose kernels read memory that no launch argument names."""
+
+    @property
+    def extra_memory(self) -> Iterable[Any]:  # Any: torch tensors
+        """Return the tensors."""
+
+
+class Subject(Protocol):
+    """An implementation under test."""
+
+    @property
+    def name(self) -> str:
+        """Return the name that ``--subject`` takes."""
+
+    @property
+    def contract(self) -> Contract:
+        """Return what it promises to handle."""
+
+    def build(self, pool: Pool) -> Zeroer:
+        """Return the implementation for one pool."""
