@@ -22,6 +22,8 @@ memory, in pinned memory (pageable where there is no GPU) or on the layout's dev
 ID_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 REFUSED_DTYPES = ("bool", "float16", "float32", "float64")
 MAX_IDS = 2**24
+MAX_BUFFER_EL = 2**27
+"""Elements of the buffer that a call's ids stand in: 1 GiB of int64."""
 MAX_MISALIGNMENT_BYTES = 511
 
 
@@ -89,13 +91,27 @@ class Call:
     def blocks(self, num_blocks: int) -> Int64Array:
         """Return the distinct ids of the list that lie in the cache, sorted."""
         parts = [np.zeros(0, np.int64)]
-        for run in self.ids:
-            if run.count and -(2**62) < run.start < 2**62:
-                parts.append(
-                    run.start + np.arange(run.count, dtype=np.int64) * run.step
-                )
-        ids = np.unique(np.concatenate(parts))
-        return ids[(ids >= 0) & (ids < num_blocks)]
+        parts += [_ids_in_range(run, num_blocks) for run in self.ids]
+        return np.unique(np.concatenate(parts))
+
+
+def _ids_in_range(run: IdRun, num_blocks: int) -> Int64Array:
+    """Return the ids of a run that lie in the cache, ascending.
+
+    Python's ints pick them, because a run may lead far beyond int64 and back.
+    """
+    start, step, count = run.start, run.step, run.count
+    if step < 0:
+        start, step = start + (count - 1) * step, -step
+    step = step or 1
+    count = count if run.step else min(count, 1)
+    first = max(0, -(start // step))
+    last = min(count, -((start - num_blocks) // step))
+    if last <= first:
+        return np.zeros(0, np.int64)
+    # More than one id in the cache: the step is less than the number of blocks.
+    step, begin = min(step, num_blocks), start + first * step
+    return begin + step * np.arange(last - first, dtype=np.int64)
 
 
 def id_runs(ids: Iterable[int]) -> tuple[IdRun, ...]:
@@ -185,6 +201,12 @@ def _check_call(name: str, call: Call) -> None:
         raise CaseError(
             f"{name}: offset_el={call.offset_el}, step_el={call.step_el}, but must be "
             f"at least 0 and 1"
+        )
+    buffer_el = call.offset_el + call.num_ids * call.step_el
+    if buffer_el > MAX_BUFFER_EL:
+        raise CaseError(
+            f"{name}: its ids need a buffer of {buffer_el} elements, but must fit "
+            f"{MAX_BUFFER_EL}"
         )
     if call.arrival != "list" and call.dtype in ID_DTYPES:
         _check_range(name, call)

@@ -24,6 +24,10 @@ class BlockIdError(KvzeroError, ValueError):
     """A block id, or a list of them, that the zeroer refuses before any launch."""
 
 
+class CaptureError(KvzeroError, RuntimeError):
+    """Something asked for in CUDA graph capture that no graph can hold."""
+
+
 class SubjectError(KvzeroError):
     """A subject that cannot be found, imported or built."""
 

@@ -1,15 +1,17 @@
 """Layouts as plain integers: allocations, runs of segments, tiles, views.
 
 A *segment* is one strided run of pages; block b of it is the ``page_bytes`` that start
-at ``offset_bytes + b * stride_bytes`` of its allocation. Real tables repeat themselves,
-so a layout holds *runs*: one run is a whole family of segments, 65,536 of them at times.
+at ``offset_bytes + b * stride_bytes`` of its allocation. Real tables repeat
+themselves, so a layout holds *runs*: one run is a whole family of segments, at times
+65,536 of them.
 Everything that needs single segments asks for `Layout.table`, which expands the runs
 into NumPy arrays once. The module needs neither torch nor Triton.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +19,13 @@ from numpy.typing import NDArray
 from kvzero.errors import LayoutError
 from kvzero.overlaps import block_overlap
 
+if TYPE_CHECKING:
+    from kvzero.views import Tensors
+
 MAX_BYTES = 2**46
-"""Largest size, stride or offset of a layout: 64 TiB, what fits a process's memory map."""
+"""Largest size, stride or offset of a layout: 64 TiB, what a process can map."""
+MAX_TOTAL_BYTES = 2**47
+"""Largest sum of all allocations: the address space of a process on x86-64."""
 MAX_BLOCKS = 2**40
 MAX_SEGMENTS = 2**22
 MAX_ALLOCATIONS = 2**20
@@ -133,6 +140,8 @@ class Tile:
         check_int("count", self.count, 1, MAX_BLOCKS)
         check_int("origin_bytes", self.origin_bytes, 0, MAX_BYTES)
         check_int("allocation", self.allocation, 0, MAX_ALLOCATIONS)
+        last = (self.count - 1) * self.stride_bytes
+        check_int("bytes from the first tile to the last", last, 0, MAX_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +276,7 @@ def widest_per_address(table: SegmentTable) -> SegmentTable:
     first_position = np.minimum.reduceat(order, starts)
     by_position = np.argsort(first_position)
     kept = table.take(first_position[by_position])
-    return kept._replace(page_bytes=widest[by_position])
+    return SegmentTable(*kept[:3], widest[by_position])
 
 
 @dataclass(frozen=True)
@@ -301,8 +310,45 @@ class Layout:
         count = sum(run.segments for run in self.runs)
         check_int("segments of all runs", count, 0, MAX_SEGMENTS)
         check_int("allocations", self.num_allocations, 0, MAX_ALLOCATIONS)
+        total = sum(a.size_bytes * a.count for a in self.allocations)
+        check_int("bytes of all allocations", total, 0, MAX_TOTAL_BYTES)
         self._check_bounds()
         self._check_overlaps()
+        self._check_tiles()
+
+    @classmethod
+    def from_tensors(
+        cls,
+        tensors: "Tensors",
+        *,
+        block_dim: int | Sequence[int] = 0,
+        kernel_blocks_per_block: int | Sequence[int] = 1,
+        num_blocks: int | None = None,
+    ) -> "Layout":
+        """Return the layout of live KV tensors, one allocation a storage.
+
+        Views that begin at one address are one segment with the widest of their pages,
+        as layers that share a cache and overlaid cache groups need.
+
+        Args:
+            tensors: One entry a layer: a tensor, or a tuple of tensors such as (K, V).
+            block_dim: The dimension that counts blocks, for all or for each entry.
+            kernel_blocks_per_block: Kernel blocks of one block, for all or for each
+                entry; the block dimension then counts kernel blocks.
+            num_blocks: Blocks of the cache; by default as the first tensor says.
+
+        Raises:
+            LayoutError: A tensor has no memory, is no plain strided view of the blocks,
+                or shares bytes of different blocks with another.
+        """
+        from kvzero.views import layout_of_tensors  # views stand on layouts
+
+        return layout_of_tensors(
+            tensors,
+            block_dim=block_dim,
+            kernel_blocks_per_block=kernel_blocks_per_block,
+            num_blocks=num_blocks,
+        )
 
     @property
     def num_allocations(self) -> int:
@@ -334,8 +380,8 @@ class Layout:
         if outside.any():
             index = int(np.argmax(outside))
             raise LayoutError(
-                f"segment {index}: allocation={table.allocation[index]}, but must be in "
-                f"range({self.num_allocations})"
+                f"segment {index}: allocation={table.allocation[index]}, but must be "
+                f"in range({self.num_allocations})"
             )
         sizes = self.allocation_sizes[table.allocation] if len(table) else 0
         last = max(self.num_blocks - 1, 0)
@@ -350,8 +396,8 @@ class Layout:
         if self.num_blocks and leaves.any():
             index = int(np.argmax(leaves))
             raise LayoutError(
-                f"segment {index}: bytes {table.offset_bytes[index]} to {end[index]} of "
-                f"allocation {table.allocation[index]}, but must lie within its "
+                f"segment {index}: bytes {table.offset_bytes[index]} to {end[index]} "
+                f"of allocation {table.allocation[index]}, but must lie within its "
                 f"{self.allocation_sizes[table.allocation[index]]} B"
             )
 
@@ -367,6 +413,21 @@ class Layout:
             raise LayoutError(
                 f"block {found.block} of segment {found.segment} and block "
                 f"{found.other_block} of segment {found.other_segment} share byte "
-                f"{found.byte} of allocation {found.allocation}, but pages of different "
-                f"blocks must be disjoint"
+                f"{found.byte} of allocation {found.allocation}, but pages of "
+                f"different blocks must be disjoint"
             )
+
+    def _check_tiles(self) -> None:
+        count = sum(axes_size(tile.axes) for tile in self.tiles)
+        check_int("tiles with their axes", count, 0, MAX_SEGMENTS)
+        for index, tile in enumerate(self.tiles):
+            step_bytes, step_allocations = axes_steps(tile.axes)
+            where = tile.allocation + step_allocations
+            first = tile.origin_bytes + step_bytes
+            inside = (where >= 0) & (where < self.num_allocations) & (first >= 0)
+            last = first[inside] + (tile.count - 1) * tile.stride_bytes
+            if not inside.all() or (last >= self.allocation_sizes[where[inside]]).any():
+                raise LayoutError(
+                    f"tiles[{index}]: a block begins outside its allocation, but every "
+                    f"tile must begin inside one"
+                )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kvzero.case import Case
+from kvzero.errors import CaseError
 from kvzero.layout import Int64Array, Layout
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 ALIGNMENT_BYTES = 512
 """Boundary that an allocation would have on a device (CUDA gives at least 256 B)."""
 MIN_GUARD_BYTES = 4096
+MAX_SPREAD_BYTES = 2**62
+"""Guards, gaps and base together; sizes add at most `MAX_TOTAL_BYTES`."""
 
 
 class Addresses(NamedTuple):
@@ -48,6 +51,9 @@ def place(case: Case, *, longest_gap_bytes: int | None = None) -> Addresses:
         case: The case.
         longest_gap_bytes: Shorten `Placement.gap_bytes` and drop
             `Placement.base_bytes` beyond this, for executors on real memory.
+
+    Raises:
+        CaseError: The arena would leave the 64-bit address space.
     """
     layout, placement = case.layout, case.placement
     widest = int(layout.table.stride_bytes.max()) if len(layout.table) else 0
@@ -56,6 +62,13 @@ def place(case: Case, *, longest_gap_bytes: int | None = None) -> Addresses:
     if longest_gap_bytes is not None:
         gap, base = min(gap, longest_gap_bytes), min(base, longest_gap_bytes)
     sizes = layout.allocation_sizes
+    # Python's ints: the sum may leave int64.
+    spread = base + len(sizes) * (2 * guard + gap + 2 * ALIGNMENT_BYTES)
+    if spread > MAX_SPREAD_BYTES:
+        raise CaseError(
+            f"placement: {len(sizes)} allocations with guards of {guard} B and gaps of "
+            f"{gap} B spread over {spread} B, but must fit {MAX_SPREAD_BYTES} B"
+        )
     shifts = np.resize(np.array(placement.misalignments_bytes, np.int64), len(sizes))
     slots = -(-(sizes + shifts) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
     slots += 2 * guard + round_up(gap, ALIGNMENT_BYTES)

@@ -16,6 +16,9 @@ WARMUP_CALL = -1
 MAX_SPANS = 8
 """Wrong stretches of bytes that a call keeps with their position; the rest is counted."""
 
+EVERY_PROPERTY = "*"
+"""Stands for all properties in `Observation.not_judged`."""
+
 Semantics = Literal["TTIR", "machine", "interpreter"]
 
 
@@ -152,7 +155,8 @@ class Observation:
         has_warmup: Whether the subject offers a warm-up, which then ran first.
         built: Why the subject could not be built on this case, if so.
         died: How the process died or hung, if it did.
-        not_judged: Properties that could not be judged, and why.
+        not_judged: Properties that could not be judged, and why; `EVERY_PROPERTY`
+            names all of them.
     """
 
     subject: str

@@ -16,12 +16,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzero.errors import InternalError
+from kvzero.errors import InternalError, LayoutError
 
 Int64Array = NDArray[np.int64]
 
 WINDOW_PAGES = 2**21
 """Pages sorted at once where strides differ: 48 MiB of arrays."""
+MAX_MIXED_PAGES = 2**27
+"""Pages that are compared where strides differ: about 6 s."""
 
 
 class BlockOverlap(NamedTuple):
@@ -52,6 +54,8 @@ def block_overlap(
         num_blocks: Blocks of every segment.
     """
     if num_blocks < 2 or not len(offset):
+        return None
+    if _in_one_window(allocation, offset, stride, page, num_blocks):
         return None
     order = np.lexsort((stride, allocation))
     new = np.flatnonzero(
@@ -103,6 +107,33 @@ def _same_stride(
     byte = int(begin[second]) + (int(turn[first]) + block) * step
     segments = int(segment_of[first]), int(segment_of[second])
     return BlockOverlap(where, byte, segments[0], block, segments[1], other_block)
+
+
+def _in_one_window(
+    allocation: Int64Array,
+    offset: Int64Array,
+    stride: Int64Array,
+    page: Int64Array,
+    num_blocks: int,
+) -> bool:
+    """Return whether each stretch of memory is one window repeated block after block.
+
+    Then block b owns the b-th window whatever lies in it. Most layouts are like that,
+    layers one behind the other or packed, and need no sweep.
+    """
+    end = offset + (num_blocks - 1) * stride + page
+    length = int(end.max()) + 1
+    if length * (int(allocation.max()) + 1) >= 2**62:
+        return False
+    begin = allocation * length + offset
+    order = np.argsort(begin, kind="stable")
+    begin, step, size = begin[order], stride[order], page[order]
+    reach = np.maximum.accumulate(begin + (num_blocks - 1) * step + size)
+    starts = np.flatnonzero(np.concatenate([[True], begin[1:] >= reach[:-1]]))
+    window = np.maximum.reduceat(begin + size, starts) - begin[starts]
+    narrowest = np.minimum.reduceat(step, starts)
+    same = narrowest == np.maximum.reduceat(step, starts)
+    return bool((same & (window <= narrowest)).all())
 
 
 def _turns_differ(
@@ -170,10 +201,20 @@ def _mixed_strides(
         new = np.concatenate([[True], offset[order][1:] >= reach[:-1]])
         for members in np.split(order, np.flatnonzero(new)[1:]):
             if len(np.unique(stride[members])) > 1:
+                _check_mixed_pages(len(members) * num_blocks, where)
                 found = _windows(members, offset, stride, page, num_blocks)
                 if found is not None:
                     return BlockOverlap(where, *found)
     return None
+
+
+def _check_mixed_pages(pages: int, where: int) -> None:
+    if pages > MAX_MIXED_PAGES:
+        raise LayoutError(
+            f"segments of different block strides share a stretch of allocation "
+            f"{where} with {pages} pages, but must have at most {MAX_MIXED_PAGES}: "
+            f"such pages are compared one by one"
+        )
 
 
 def _windows(

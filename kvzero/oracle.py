@@ -1,0 +1,260 @@
+"""The oracle: for each call, which bytes must be zero, may be zero or stay untouched.
+
+Two oracles that share no code with the zeroer or with each other. The *segment oracle*
+adds up page addresses and merges them into intervals, so its cost is that of the pages,
+whatever their size. The *view oracle* indexes the KV tensors themselves (`view[ids]`)
+over a map of byte positions; it is slow, independent, and meant for small layouts.
+
+An `Intervals` is a set of bytes: sorted, disjoint, never touching stretches of absolute
+addresses.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from kvzero.case import REFUSED_DTYPES, Call, Case
+from kvzero.layout import Int64Array, View, axes_steps
+
+
+class Intervals(NamedTuple):
+    """A set of bytes: [start, end) stretches, sorted, disjoint and not touching."""
+
+    starts: torch.Tensor
+    ends: torch.Tensor
+
+    @property
+    def total_bytes(self) -> int:
+        """Return the number of bytes in the set."""
+        return int((self.ends - self.starts).sum())
+
+    def __len__(self) -> int:
+        """Return the number of stretches."""
+        return int(self.starts.numel())
+
+    def moved(self, distance_bytes: int) -> "Intervals":
+        """Return the set with every address moved."""
+        return Intervals(self.starts + distance_bytes, self.ends + distance_bytes)
+
+
+def no_bytes(device: torch.device | str = "cpu") -> Intervals:
+    """Return the empty set."""
+    empty = torch.zeros(0, dtype=torch.int64, device=device)
+    return Intervals(empty, empty)
+
+
+def merge(starts: torch.Tensor, ends: torch.Tensor) -> Intervals:
+    """Return the bytes of any stretches: unsorted, overlapping or empty ones too.
+
+    Args:
+        starts: First addresses, int64, shape [n].
+        ends: Addresses after the last, int64, shape [n].
+    """
+    full = ends > starts
+    if not bool(full.all()):
+        starts, ends = starts[full], ends[full]
+    if starts.numel() < 2:
+        return Intervals(starts, ends)
+    if not bool((starts[1:] >= starts[:-1]).all()):
+        starts, order = starts.sort()
+        ends = ends[order]
+        del order
+    if not bool((ends[1:] >= ends[:-1]).all()):
+        ends = ends.cummax(0).values
+    opens = torch.ones(starts.numel(), dtype=torch.bool, device=starts.device)
+    torch.gt(starts[1:], ends[:-1], out=opens[1:])
+    closes = torch.ones_like(opens)
+    closes[:-1] = opens[1:]
+    return Intervals(starts[opens], ends[closes])
+
+
+def union(first: Intervals, second: Intervals) -> Intervals:
+    """Return the bytes in either set."""
+    return merge(
+        torch.cat([first.starts, second.starts]), torch.cat([first.ends, second.ends])
+    )
+
+
+def subtract(first: Intervals, second: Intervals) -> Intervals:
+    """Return the bytes in the first set that are not in the second."""
+    return _where_depth(first, second, weight=2, wanted=1)
+
+
+def intersect(first: Intervals, second: Intervals) -> Intervals:
+    """Return the bytes in both sets."""
+    return _where_depth(first, second, weight=1, wanted=2)
+
+
+def _where_depth(
+    first: Intervals, second: Intervals, *, weight: int, wanted: int
+) -> Intervals:
+    """Return where the first set counts 1, the second `weight`, and the sum fits."""
+    if not len(first) or not len(second):
+        return first if wanted == 1 else no_bytes(first.starts.device)
+    at = torch.cat([first.starts, first.ends, second.starts, second.ends])
+    change = torch.ones(at.numel(), dtype=torch.int8, device=at.device)
+    change[len(first) : 2 * len(first)] = -1
+    change[2 * len(first) :] = weight
+    change[2 * len(first) + len(second) :] = -weight
+    at, order = at.sort()
+    # The depth between two neighbouring addresses; where they are equal, the stretch is
+    # empty and `merge` drops it. Unsorted ties may pass through any depth meanwhile.
+    depth = change[order].cumsum(0, dtype=torch.int8)
+    fits = depth[:-1] == wanted
+    return merge(at[:-1][fits], at[1:][fits])
+
+
+def contains(intervals: Intervals, addresses: torch.Tensor) -> torch.Tensor:
+    """Return which addresses are in the set, as a mask of the same shape."""
+    if not len(intervals):
+        return torch.zeros_like(addresses, dtype=torch.bool)
+    index = torch.searchsorted(intervals.starts, addresses, right=True) - 1
+    return (index >= 0) & (addresses < intervals.ends[index.clamp(min=0)])
+
+
+def within(intervals: Intervals, begin: int, end: int) -> Intervals:
+    """Return the bytes of the set from `begin` to before `end`."""
+    first = int(torch.searchsorted(intervals.ends, begin, right=True))
+    last = int(torch.searchsorted(intervals.starts, end))
+    return Intervals(
+        intervals.starts[first:last].clamp(min=begin),
+        intervals.ends[first:last].clamp(max=end),
+    )
+
+
+def zeroed_blocks(call: Call, num_blocks: int) -> Int64Array:
+    """Return the distinct blocks that a call must zero, sorted.
+
+    A call that must be refused zeroes nothing. Ids that arrive on the device are not
+    seen by the host, so there the legal ids count and the others write nothing, unless
+    the dtype alone, which the host does see, refuses them.
+    """
+    unseen = call.arrival == "device" and call.dtype not in REFUSED_DTYPES
+    if call.must_be_refused(num_blocks) and not unseen:
+        return np.zeros(0, np.int64)
+    return call.blocks(num_blocks)
+
+
+def must_be_zero(
+    case: Case,
+    call_index: int,
+    base_addresses: Int64Array | Sequence[int],
+    device: torch.device | str = "cpu",
+) -> Intervals:
+    """Return the bytes that must be zero after a call: the pages of its blocks.
+
+    Args:
+        case: The case.
+        call_index: Which of its calls.
+        base_addresses: Address of each allocation, shape [allocations].
+        device: Where to compute.
+
+    Returns:
+        Absolute addresses.
+    """
+    table = case.layout.table
+    bases = np.asarray(base_addresses, np.int64)
+    return _pages(
+        bases[table.allocation] + table.offset_bytes,
+        table.stride_bytes,
+        table.page_bytes,
+        zeroed_blocks(case.calls[call_index], case.layout.num_blocks),
+        device,
+    )
+
+
+def may_be_zero(
+    case: Case,
+    call_index: int,
+    base_addresses: Int64Array | Sequence[int],
+    device: torch.device | str = "cpu",
+) -> Intervals:
+    """Return the bytes that a call may zero beside those that it must.
+
+    They are the padding of its blocks' tiles, if the case lets it be touched; never a
+    byte outside an allocation.
+
+    Args:
+        case: The case.
+        call_index: Which of its calls.
+        base_addresses: Address of each allocation, shape [allocations].
+        device: Where to compute.
+
+    Returns:
+        Absolute addresses.
+    """
+    if not case.padding_may_be_touched or not case.layout.tiles:
+        return no_bytes(device)
+    bases = np.asarray(base_addresses, np.int64)
+    blocks = zeroed_blocks(case.calls[call_index], case.layout.num_blocks)
+    tiles = no_bytes(device)
+    for tile in case.layout.tiles:
+        step_bytes, step_allocations = axes_steps(tile.axes)
+        starts = bases[tile.allocation + step_allocations]
+        starts = starts + tile.origin_bytes + step_bytes
+        strides = np.full(len(starts), tile.stride_bytes, np.int64)
+        owned = blocks[blocks < tile.count]
+        tiles = union(tiles, _pages(starts, strides, strides, owned, device))
+    sizes = case.layout.allocation_sizes
+    memory = merge(*(torch.from_numpy(x).to(device) for x in (bases, bases + sizes)))
+    must = must_be_zero(case, call_index, bases, device)
+    return subtract(intersect(tiles, memory), must)
+
+
+def _pages(
+    block_zero: Int64Array,
+    strides: Int64Array,
+    pages: Int64Array,
+    blocks: Int64Array,
+    device: torch.device | str,
+) -> Intervals:
+    """Return the bytes of some blocks' pages in all segments, overlaid ones once."""
+    order = np.argsort(block_zero, kind="stable")
+    begin, stride, page = (
+        torch.from_numpy(column[order]).to(device)
+        for column in (block_zero, strides, pages)
+    )
+    ids = torch.from_numpy(blocks).to(device)
+    # Segments in rows or blocks in rows: whichever comes out sorted spares the sort.
+    starts = begin[:, None] + stride[:, None] * ids
+    by_block = starts.numel() and bool((starts[-1, :-1] <= starts[0, 1:]).all())
+    ends = starts + page[:, None]
+    if by_block:
+        starts, ends = starts.T, ends.T
+    return merge(starts.reshape(-1), ends.reshape(-1))
+
+
+def view_mask(
+    view: View,
+    num_blocks: int,
+    ids: Sequence[int] | NDArray[np.int64],
+    allocation_bytes: int,
+) -> torch.Tensor:
+    """Return the bytes of an allocation that `view[ids]` covers.
+
+    The view is laid over a map in which every byte holds its own position, and indexed
+    as a server would index it: what comes out are the positions.
+
+    Args:
+        view: The KV tensor; its block dimension counts kernel blocks.
+        num_blocks: Blocks of the cache.
+        ids: Block ids, each in range(num_blocks); duplicates allowed.
+        allocation_bytes: Size of the view's allocation.
+
+    Returns:
+        Mask, bool, shape [allocation_bytes].
+    """
+    item: int = getattr(torch, view.dtype).itemsize
+    positions = torch.arange(allocation_bytes, dtype=torch.int64)
+    elements = positions.as_strided(
+        (*view.shape, item), (*(s * item for s in view.strides), 1), view.offset_bytes
+    )
+    split = view.kernel_blocks_per_block
+    blocks = torch.arange(num_blocks)[torch.as_tensor(np.asarray(ids, np.int64))]
+    kernel_blocks = (blocks[:, None] * split + torch.arange(split)).reshape(-1)
+    covered = torch.zeros(allocation_bytes, dtype=torch.bool)
+    covered[elements.index_select(view.block_dim, kernel_blocks).reshape(-1)] = True
+    return covered

@@ -1,0 +1,228 @@
+"""The oracle against brute force: sets of bytes, one by one."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvzero import oracle
+from kvzero.case import Arrival, Call, Case, IdRun, id_runs
+from kvzero.layout import Allocation, Axis, Layout, Run, Tile, View
+
+Stretches = list[tuple[int, int]]
+Algebra = Callable[[oracle.Intervals, oracle.Intervals], oracle.Intervals]
+STRETCHES = st.lists(st.tuples(st.integers(-40, 60), st.integers(-2, 12)), max_size=12)
+
+
+def intervals(stretches: Stretches) -> oracle.Intervals:
+    starts = torch.tensor([s for s, _ in stretches], dtype=torch.int64)
+    lengths = torch.tensor([n for _, n in stretches], dtype=torch.int64)
+    return oracle.merge(starts, starts + lengths)
+
+
+def bytes_of(stretches: Stretches) -> set[int]:
+    return {b for start, length in stretches for b in range(start, start + length)}
+
+
+def members(found: oracle.Intervals) -> set[int]:
+    pairs = zip(found.starts.tolist(), found.ends.tolist())
+    return {b for start, end in pairs for b in range(start, end)}
+
+
+def assert_canonical(found: oracle.Intervals) -> None:
+    assert (found.ends > found.starts).all()
+    assert (found.starts[1:] > found.ends[:-1]).all()
+    assert found.starts.dtype == found.ends.dtype == torch.int64
+
+
+@given(STRETCHES)
+def test_merged_stretches_hold_their_bytes(stretches: Stretches) -> None:
+    found = intervals(stretches)
+    assert_canonical(found)
+    assert members(found) == bytes_of(stretches)
+    assert found.total_bytes == len(bytes_of(stretches))
+
+
+@pytest.mark.parametrize(
+    ("algebra", "expected"),
+    [
+        (oracle.union, set.union),
+        (oracle.subtract, set.difference),
+        (oracle.intersect, set.intersection),
+    ],
+)
+@given(first=STRETCHES, second=STRETCHES)
+def test_algebra_of_intervals_is_that_of_sets(
+    algebra: Algebra,
+    expected: Callable[[set[int], set[int]], set[int]],
+    first: Stretches,
+    second: Stretches,
+) -> None:
+    found = algebra(intervals(first), intervals(second))
+    assert_canonical(found)
+    assert members(found) == expected(bytes_of(first), bytes_of(second))
+
+
+@given(STRETCHES, st.lists(st.integers(-60, 80)))
+def test_contains_is_membership(stretches: Stretches, addresses: list[int]) -> None:
+    at = torch.tensor(addresses, dtype=torch.int64)
+    found = oracle.contains(intervals(stretches), at).tolist()
+    assert found == [a in bytes_of(stretches) for a in addresses]
+
+
+@given(STRETCHES, st.integers(-60, 80), st.integers(0, 40))
+def test_within_clips_to_a_window(
+    stretches: Stretches, begin: int, length: int
+) -> None:
+    found = oracle.within(intervals(stretches), begin, begin + length)
+    assert_canonical(found)
+    assert members(found) == bytes_of(stretches) & set(range(begin, begin + length))
+
+
+@st.composite
+def small_cases(draw: st.DrawFn) -> Case:
+    """Draw packed layouts: pages side by side in each block, and a list of ids."""
+    num_blocks = draw(st.integers(0, 5))
+    pages = draw(st.lists(st.integers(1, 9), min_size=1, max_size=4))
+    gaps = draw(st.lists(st.integers(0, 4), min_size=5, max_size=5))
+    stride = sum(pages) + sum(gaps)
+    offsets = np.cumsum(gaps)[: len(pages)] + np.cumsum([0, *pages])[:-1]
+    separate = draw(st.booleans())
+    runs = [
+        Run(page, stride, 0 if separate else int(offset), i if separate else 0)
+        for i, (page, offset) in enumerate(zip(pages, offsets))
+    ]
+    count = len(pages) if separate else 1
+    size = max(num_blocks, 1) * stride + draw(st.integers(0, 5))
+    tile = Tile(stride, max(num_blocks, 1), axes=(Axis(count, 0, 1),))
+    layout = Layout(num_blocks, (Allocation(size, count),), tuple(runs), (tile,))
+    ids = draw(st.lists(st.integers(-2, num_blocks + 1), max_size=6))
+    arrivals: list[Arrival] = ["list", "device"]
+    arrival = draw(st.sampled_from(arrivals))
+    calls = (Call(id_runs(ids), arrival),)
+    return Case(layout, calls, padding_may_be_touched=draw(st.booleans()))
+
+
+def brute_force(case: Case, bases: list[int]) -> tuple[set[int], set[int]]:
+    call, num_blocks = case.calls[0], case.layout.num_blocks
+    legal = [b for b in call.expand() if 0 <= b < num_blocks]
+    if len(legal) != call.num_ids and call.arrival != "device":
+        return set(), set()
+    table = case.layout.table
+    must = set()
+    for index in range(len(table)):
+        segment = table.segment(index)
+        for block in legal:
+            first = bases[segment.allocation] + segment.offset_bytes
+            first += block * segment.stride_bytes
+            must |= set(range(first, first + segment.page_bytes))
+    may = set()
+    if case.padding_may_be_touched:
+        for base, size in zip(bases, case.layout.allocation_sizes.tolist()):
+            stride = case.layout.tiles[0].stride_bytes
+            may |= {base + x for x in range(size) if x // stride in legal}
+    return must, may - must
+
+
+@given(small_cases(), st.booleans())
+def test_segment_oracle_is_the_brute_force_one(case: Case, descending: bool) -> None:
+    count = case.layout.num_allocations
+    bases = [1000 * (i + 1) for i in range(count)]
+    bases = bases[::-1] if descending else bases
+    must, may = brute_force(case, bases)
+    found = oracle.must_be_zero(case, 0, np.array(bases))
+    assert_canonical(found)
+    assert members(found) == must
+    assert members(oracle.may_be_zero(case, 0, np.array(bases))) == may
+
+
+def test_a_refused_dtype_zeroes_nothing_wherever_it_arrives() -> None:
+    layout = Layout(4, (Allocation(64),), (Run(8, 16),))
+    case = Case(layout, (Call(id_runs([1]), "device", "float32"),))
+    assert not len(oracle.must_be_zero(case, 0, [0]))
+
+
+def test_duplicates_and_overlaid_pages_count_once() -> None:
+    runs = (Run(24, 32), Run(8, 32), Run(8, 32, 20))
+    layout = Layout(4, (Allocation(128),), runs)
+    case = Case(layout, (Call(id_runs([2, 1, 1, 2])),))
+    found = oracle.must_be_zero(case, 0, [1000])
+    assert found.starts.tolist() == [1032, 1064]
+    assert found.ends.tolist() == [1060, 1092]
+
+
+@st.composite
+def views(draw: st.DrawFn) -> Case:
+    """Draw a KV tensor with padded strides over one allocation, and its segments."""
+    num_blocks, split = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    item, dtype = draw(st.sampled_from([(1, "uint8"), (2, "bfloat16"), (4, "float32")]))
+    planes, cells = draw(st.integers(1, 2)), draw(st.integers(1, 5))
+    pad = draw(st.integers(0, 3))
+    kernel_stride = cells + pad
+    plane_stride = kernel_stride * split * num_blocks + draw(st.integers(0, 4))
+    offset = draw(st.integers(0, 9))
+    view = View(
+        (planes, num_blocks * split, cells),
+        (plane_stride, kernel_stride, 1),
+        dtype,
+        1,
+        split,
+        0,
+        offset,
+    )
+    runs = tuple(
+        Run(
+            cells * item,
+            kernel_stride * split * item,
+            offset + (plane * plane_stride + k * kernel_stride) * item,
+        )
+        for plane in range(planes)
+        for k in range(split)
+    )
+    size = offset + planes * plane_stride * item + 7
+    layout = Layout(num_blocks, (Allocation(size),), runs, views=(view,))
+    ids = draw(st.lists(st.integers(0, num_blocks - 1), max_size=5))
+    return Case(layout, (Call(id_runs(ids)),))
+
+
+@given(views())
+def test_view_oracle_and_segment_oracle_agree(case: Case) -> None:
+    layout, call = case.layout, case.calls[0]
+    size = int(layout.allocation_sizes[0])
+    mask = oracle.view_mask(layout.views[0], layout.num_blocks, call.expand(), size)
+    covered = set(mask.nonzero().flatten().tolist())
+    assert covered == members(oracle.must_be_zero(case, 0, [0]))
+
+
+def test_view_oracle_refuses_an_id_outside_the_cache() -> None:
+    view = View((2, 4), (4, 1))
+    with pytest.raises(IndexError):
+        oracle.view_mask(view, 2, [2], 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("segments", "blocks", "packed"),
+    [(181, 6870, True), (181, 6870, False), (65_536, 150, True), (65_536, 150, False)],
+)
+def test_millions_of_pages_take_seconds(
+    segments: int, blocks: int, packed: bool
+) -> None:
+    page, stride = 48, 64
+    if packed:
+        run = Run(page, stride * segments, axes=(Axis(segments, stride),))
+        size = stride * segments * blocks
+    else:
+        run = Run(page, stride, axes=(Axis(segments, stride * blocks),))
+        size = stride * segments * blocks
+    layout = Layout(blocks, (Allocation(size),), (run,))
+    case = Case(layout, (Call((IdRun(blocks - 1, blocks, -1),)),))
+    begin = time.perf_counter()
+    found = oracle.must_be_zero(case, 0, [2**40])
+    assert time.perf_counter() - begin < 10
+    assert len(found) == segments * blocks
+    assert found.total_bytes == segments * blocks * page
