@@ -1,0 +1,181 @@
+"""What counts as a list of block ids, and the refusal of everything else.
+
+A host list is checked before anything is launched, and before it is converted: as int64
+a bool or 1.7 would be an id like any other, and a large uint64 would be negative.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from kvzero.errors import BlockIdError
+from kvzero.layout import Int64Array
+
+INTEGER_DTYPES = frozenset(
+    (
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.uint8,
+        torch.uint16,
+        torch.uint32,
+        torch.uint64,
+    )
+)
+LONGEST_SHOWN_BITS = 256
+"""Ints beyond it are named by their length: Python refuses to print the longest."""
+
+AnyArray = np.ndarray[Any, Any]  # Any: a shape and a dtype still to be checked
+
+
+def host_block_ids(block_ids: object, num_blocks: int) -> Int64Array:
+    """Return a block list of the host as int64, each id inside the cache.
+
+    Args:
+        block_ids: A list, tuple, range or other sequence of ints, a NumPy array or a
+            torch tensor in host memory. The result may share its memory.
+        num_blocks: Blocks of the cache.
+
+    Raises:
+        BlockIdError: It is anything else, or an id is outside the cache.
+    """
+    if isinstance(block_ids, (list, tuple)):
+        given = _array_of_ints(block_ids, num_blocks)
+    elif isinstance(block_ids, range):
+        given = _array_of_range(block_ids, num_blocks)
+    elif isinstance(block_ids, np.ndarray):
+        given = block_ids
+    elif isinstance(block_ids, torch.Tensor):
+        given = _array_of_tensor(block_ids)
+    elif isinstance(block_ids, Sequence) and not isinstance(block_ids, (str, bytes)):
+        given = _array_of_ints(tuple(block_ids), num_blocks)
+    else:
+        raise BlockIdError(
+            f"block_ids={_shown(block_ids)}, but must be a list, tuple, range, array "
+            f"or tensor of ints"
+        )
+    return _inside(_integers(given), num_blocks)
+
+
+def check_device_block_ids(block_ids: torch.Tensor, device: torch.device) -> None:
+    """Refuse a tensor that no kernel could read as block ids; its values stay unread.
+
+    Raises:
+        BlockIdError: Its device, dtype, shape or alignment is wrong.
+    """
+    if block_ids.device != device:
+        raise BlockIdError(
+            f"block_ids.device={block_ids.device}, but must be {device} or cpu: ids "
+            f"are read where the cache lies"
+        )
+    _check_shape_and_dtype(block_ids)
+    if block_ids.data_ptr() % block_ids.element_size():
+        raise BlockIdError(
+            f"block_ids begins at address {block_ids.data_ptr():#x}, but must begin at "
+            f"a multiple of its element size, {block_ids.element_size()} B"
+        )
+
+
+def _check_shape_and_dtype(block_ids: torch.Tensor) -> None:
+    if block_ids.ndim != 1:
+        raise _not_flat(tuple(block_ids.shape))
+    # An empty tensor is an empty list, whatever its dtype: torch.tensor([]) is float32.
+    if block_ids.dtype not in INTEGER_DTYPES and block_ids.numel():
+        raise _not_integer(block_ids.dtype)
+
+
+def _array_of_ints(
+    block_ids: Sequence[Any],  # Any: elements are checked here
+    num_blocks: int,
+) -> AnyArray:
+    if set(map(type, block_ids)) != {int}:
+        for position, block_id in enumerate(block_ids):
+            if isinstance(block_id, (bool, np.bool_)) or not isinstance(
+                block_id, (int, np.integer)
+            ):
+                raise BlockIdError(
+                    f"block_ids[{position}]={_shown(block_id)}, but must be an int: a "
+                    f"{type(block_id).__name__} is no block id"
+                )
+        block_ids = [int(block_id) for block_id in block_ids]
+    try:
+        return np.array(block_ids, np.int64)
+    except OverflowError:
+        position = next(i for i, b in enumerate(block_ids) if not 0 <= b < num_blocks)
+        raise _outside(position, block_ids[position], num_blocks) from None
+
+
+def _array_of_range(block_ids: range, num_blocks: int) -> AnyArray:
+    """Return the ids of a range, checked by its ends before it takes memory."""
+    if not block_ids:
+        return np.zeros(0, np.int64)
+    first, step = block_ids[0], block_ids.step
+    if not 0 <= first < num_blocks:
+        raise _outside(0, first, num_blocks)
+    if not 0 <= block_ids[-1] < num_blocks:
+        inside = -(-(num_blocks - first) // step) if step > 0 else first // -step + 1
+        raise _outside(inside, block_ids[inside], num_blocks)
+    return np.arange(first, block_ids.stop, step, dtype=np.int64)
+
+
+def _array_of_tensor(block_ids: torch.Tensor) -> AnyArray:
+    if block_ids.device.type != "cpu":
+        raise BlockIdError(
+            f"block_ids.device={block_ids.device}, but must be cpu: ids are read where "
+            f"the cache lies"
+        )
+    _check_shape_and_dtype(block_ids)
+    return block_ids.numpy() if block_ids.numel() else np.zeros(0, np.int64)
+
+
+def _integers(given: AnyArray) -> NDArray[np.integer]:
+    if given.ndim != 1:
+        raise _not_flat(given.shape)
+    if not given.size:
+        return np.zeros(0, np.int64)
+    if given.dtype.kind not in "iu":
+        raise _not_integer(given.dtype)
+    return given
+
+
+def _inside(given: NDArray[np.integer], num_blocks: int) -> Int64Array:
+    """Return ids as int64 if all are in the cache."""
+    block_ids = given.astype(np.int64, copy=False)
+    # Read as uint64, what is negative or was beyond int64 is larger than any id.
+    unsigned = block_ids.view(np.uint64)
+    if block_ids.size and int(unsigned.max()) >= num_blocks:
+        position = int(np.argmax(unsigned >= num_blocks))
+        raise _outside(position, int(given[position]), num_blocks)
+    return block_ids
+
+
+def _outside(position: int, block_id: int, num_blocks: int) -> BlockIdError:
+    return BlockIdError(
+        f"block_ids[{position}]={_shown(block_id)}, but must be in "
+        f"range(num_blocks={num_blocks}): block ids count from 0 within one cache."
+    )
+
+
+def _not_flat(shape: tuple[int, ...]) -> BlockIdError:
+    return BlockIdError(
+        f"block_ids.shape={shape}, but must have one dimension: pass a flat list of ids"
+    )
+
+
+def _not_integer(dtype: object) -> BlockIdError:
+    return BlockIdError(
+        f"block_ids.dtype={dtype}, but must be an integer dtype: a bool or a float is "
+        f"no block id"
+    )
+
+
+def _shown(value: object) -> str:
+    """Return a value as a message can hold it."""
+    if isinstance(value, int) and value.bit_length() > LONGEST_SHOWN_BITS:
+        return f"an int of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

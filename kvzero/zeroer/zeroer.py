@@ -1,0 +1,287 @@
+"""The zeroer of a paged KV cache: one table made once, one launch a call.
+
+All that depends on the layout is precomputed into a table of chunks on the device. A
+call adds block ids to it and queues one launch (more only beyond the limits of a
+platform) on the caller's current stream; it waits for nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from kvzero.errors import CaptureError, LayoutError
+from kvzero.layout import MAX_BLOCKS, check_int
+from kvzero.views import layout_of_tensors, storages_of
+from kvzero.zeroer.block_ids import check_device_block_ids, host_block_ids
+from kvzero.zeroer.chunks import (
+    CHUNK_BYTES,
+    ROW_FIELDS,
+    Integers,
+    Segments,
+    checked_segments,
+    chunk_table,
+    merged,
+)
+from kvzero.zeroer.homes import converted, home_of
+from kvzero.zeroer.kernels import zero_chunks
+from kvzero.zeroer.plan import NUM_WARPS, Launch, plan_launches
+
+BIG_PAGE_BYTES = 2**18
+"""Mean page from which a block's chunks run together. 1 MiB pages gained by it on an
+H200 and 32 KiB pages lost (design.md, section 8); between them it is a guess."""
+
+NestedTensors = Sequence[torch.Tensor | Sequence[torch.Tensor]]
+
+
+class KVBlockZeroer:
+    """Zeroes the pages of listed blocks, and no other byte.
+
+    Make one with `from_tensors` or `from_segments`, call `warmup` before the first
+    request, then `zero` once a step. Calls are asynchronous on the caller's current
+    stream of the cache's device, whatever torch's current device is.
+
+    Attributes:
+        num_blocks: Blocks of the cache; block ids count from 0.
+        device: Where the cache lies.
+        num_chunks: Programs of one block.
+    """
+
+    def __init__(
+        self,
+        segments: Segments,
+        num_blocks: int,
+        device: torch.device | str | int,
+        owners: tuple[torch.Tensor, ...] = (),
+    ) -> None:
+        """Make the table; it is ready for every stream when the constructor returns.
+
+        Args:
+            segments: What to zero, as `checked_segments` returns it.
+            num_blocks: Blocks of the cache.
+            device: Where it lies.
+            owners: Tensors to keep alive, since the table holds their addresses.
+        """
+        joined = merged(segments)
+        table = chunk_table(joined)
+        self.num_blocks = num_blocks
+        self.num_chunks = table.num_chunks
+        self._groups = table.groups
+        self._owners = owners
+        self._home = home_of(device)
+        self.device = self._home.device
+        self._chunks_inside = int(_runs_chunks_together(joined))
+        # Without a chunk there still is a row for the warm-up, which reads it.
+        with self._home.current():
+            self._rows = torch.from_numpy(
+                table.rows if len(table.rows) else np.zeros((1, ROW_FIELDS), np.int64)
+            ).to(self.device)
+        self._compiled: Any = None  # Any: Triton's compiled kernel has no public type
+        self._is_warm = False
+
+    @classmethod
+    def from_tensors(
+        cls,
+        tensors: NestedTensors,
+        *,
+        block_dim: int | Sequence[int] = 0,
+        kernel_blocks_per_block: int | Sequence[int] = 1,
+    ) -> "KVBlockZeroer":
+        """Make a zeroer for live KV tensors, which it keeps alive.
+
+        Args:
+            tensors: The tensors, or tuples of them: one entry a layer. Two that begin
+                at one address are one, with the widest of their pages.
+            block_dim: Dimension that counts blocks; one number, or one an entry.
+            kernel_blocks_per_block: Entries of that dimension in one block; one number,
+                or one an entry.
+
+        Raises:
+            LayoutError: The tensors are on several devices, do not have one number of
+                blocks, or blocks share bytes.
+        """
+        layout = layout_of_tensors(
+            tensors,
+            block_dim=block_dim,
+            kernel_blocks_per_block=kernel_blocks_per_block,
+        )
+        table = layout.table
+        storages = np.array(storages_of(tensors), np.int64)
+        owners = tuple(_flat(tensors))
+        segments = Segments(
+            storages[table.allocation] + table.offset_bytes,
+            table.stride_bytes,
+            table.page_bytes,
+        )
+        return cls(segments, layout.num_blocks, _common_device(owners), owners)
+
+    @classmethod
+    def from_segments(
+        cls,
+        addresses: Integers,
+        strides_bytes: Integers,
+        pages_bytes: Integers,
+        num_blocks: int,
+        device: torch.device | str | int,
+    ) -> "KVBlockZeroer":
+        """Make a zeroer from plain integers, one entry a segment.
+
+        Block b of segment s is the ``pages_bytes[s]`` bytes from
+        ``addresses[s] + b * strides_bytes[s]``. The caller keeps that memory alive.
+
+        Args:
+            addresses: Address of block 0 of each segment.
+            strides_bytes: Bytes from one block to the next.
+            pages_bytes: Bytes to zero in each block.
+            num_blocks: Blocks of the cache.
+            device: Where the memory lies.
+
+        Raises:
+            LayoutError: A number that no memory could have, or blocks that share bytes.
+        """
+        check_int("num_blocks", num_blocks, 0, MAX_BLOCKS)
+        segments = checked_segments(addresses, strides_bytes, pages_bytes, num_blocks)
+        return cls(segments, num_blocks, device)
+
+    @property
+    def extra_memory(self) -> tuple[torch.Tensor, ...]:
+        """Return the memory beside the cache that the kernel reads."""
+        return (self._rows,)
+
+    def plan(self, n_blocks: int) -> tuple[Launch, ...]:
+        """Return the launches that `zero` makes for that many ids, without making them.
+
+        Args:
+            n_blocks: Length of the block list, duplicates counted.
+        """
+        return plan_launches(n_blocks, self._groups)
+
+    def warmup(self) -> None:
+        """Compile, load and launch everything that `zero` uses, without writing a byte.
+
+        Raises:
+            CaptureError: The current stream is being captured.
+        """
+        with self._home.current():
+            self._refuse_capture("warmup()", "call it before the capture")
+            nowhere = self._home.stage(np.array([-1], np.int64))
+            self._home.rehearse(nowhere)
+            self._run(Launch(range(1), range(1), first_row=0), nowhere)
+            self._is_warm = True
+
+    def zero(
+        self,
+        block_ids: Any,  # Any: whatever a caller has; checked here
+    ) -> None:
+        """Zero the pages of the listed blocks, on the current stream.
+
+        The caller may change or free a list, array or host tensor as soon as this
+        returns. A device tensor is read when the stream gets there; ids outside the
+        cache then write nothing. One of contiguous int64 is used as it is, any other is
+        converted on the device.
+
+        A CUDA graph may capture calls with contiguous int64 ids on the device; zeroer
+        and ids must then live as long as the graph.
+
+        Args:
+            block_ids: Ids in any order, duplicates allowed: a list, tuple or range of
+                ints, or a one-dimensional array or tensor of any integer dtype, in host
+                memory or on the cache's device.
+
+        Raises:
+            BlockIdError: An id of the host is outside the cache, or this is no list of
+                ids. Nothing has been launched.
+            CaptureError: The current stream is being captured, and the kernel is not
+                warm or the ids are not contiguous int64 on the device.
+        """
+        if isinstance(block_ids, torch.Tensor) and block_ids.device.type != "cpu":
+            check_device_block_ids(block_ids, self.device)
+            if block_ids.numel():
+                with self._home.current():
+                    self._zero_device_ids(block_ids)
+            return
+        ids = host_block_ids(block_ids, self.num_blocks)
+        if len(ids):
+            with self._home.current():
+                self._refuse_capture(
+                    "block_ids of the host",
+                    "a replay would read them again: pass int64 ids on the device",
+                )
+                self._launch(self._home.stage(ids))
+
+    def _zero_device_ids(self, block_ids: torch.Tensor) -> None:
+        if block_ids.dtype != torch.int64 or not block_ids.is_contiguous():
+            self._refuse_capture(
+                f"block_ids.dtype={block_ids.dtype}, stride={block_ids.stride()}",
+                "a replay would not convert them: pass contiguous int64 ids",
+            )
+            self._home.hold(block_ids)
+            block_ids = converted(block_ids)
+        self._launch(block_ids)
+
+    def _launch(self, block_ids: torch.Tensor) -> None:
+        if not self._is_warm:
+            self._refuse_capture("first launch", "call warmup() before the capture")
+        # The memory of either may belong to another stream, which would reuse it once
+        # its owner drops it, before this stream has read it.
+        self._home.hold(self._rows, block_ids)
+        for launch in self.plan(len(block_ids)):
+            self._run(launch, block_ids)
+        self._is_warm = True
+
+    def _run(self, launch: Launch, block_ids: torch.Tensor) -> None:
+        """Make one launch on the current stream."""
+        blocks, chunks = launch.blocks, launch.chunks
+        arguments = (
+            self._rows[launch.first_row :] if launch.first_row else self._rows,
+            block_ids[blocks.start :] if blocks.start else block_ids,
+            self.num_blocks,
+            len(chunks) if self._chunks_inside else len(blocks),
+            self._chunks_inside,
+            launch.row_shift,
+            CHUNK_BYTES,
+            ROW_FIELDS,
+        )
+        if self._compiled is not None:
+            self._compiled[launch.grid](*arguments)
+            return
+        # Triton's interpreter compiles nothing, and comes here on every call.
+        self._compiled = zero_chunks[launch.grid](*arguments, num_warps=NUM_WARPS)
+
+    def _refuse_capture(self, what: str, remedy: str) -> None:
+        if self._home.is_capturing():
+            raise CaptureError(
+                f"{what}, but must not be used in CUDA graph capture: {remedy}"
+            )
+
+
+def _flat(tensors: NestedTensors) -> Iterator[torch.Tensor]:
+    """Yield the tensors of all entries."""
+    for entry in tensors:
+        if isinstance(entry, torch.Tensor):
+            yield entry
+        else:
+            yield from entry
+
+
+def _common_device(tensors: Sequence[torch.Tensor]) -> torch.device:
+    for index, tensor in enumerate(tensors):
+        if tensor.device != tensors[0].device:
+            raise LayoutError(
+                f"device of tensor {index}={tensor.device}, but must be "
+                f"{tensors[0].device}: make one zeroer a device"
+            )
+    return tensors[0].device
+
+
+def _runs_chunks_together(segments: Segments) -> bool:
+    """Return whether neighbouring programs share a block, rather than a chunk.
+
+    It is faster where a block's pages are big, or lie within one stride of each other.
+    """
+    address, stride, page = segments
+    if not len(address):
+        return True
+    is_packed = address.max() - address.min() < stride.min()
+    return bool(is_packed or page.mean() >= BIG_PAGE_BYTES)

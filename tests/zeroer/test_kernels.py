@@ -1,0 +1,89 @@
+"""The kernel zeroes what the table says, and compiles to the stores it is meant to."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, make_backend
+from triton.compiler import compile as compile_kernel
+from triton.runtime.jit import create_function_from_signature
+
+from kvzero.zeroer.chunks import CHUNK_BYTES, ROW_FIELDS
+from kvzero.zeroer.kernels import zero_chunks
+from kvzero.zeroer.plan import NUM_WARPS
+
+TARGETS = [
+    GPUTarget("cuda", 80, 32),
+    GPUTarget("cuda", 90, 32),
+    GPUTarget("cuda", 100, 32),
+    GPUTarget("hip", "gfx942", 64),
+    GPUTarget("hip", "gfx1100", 32),
+]
+
+
+def compiled(target: GPUTarget) -> Any:  # Any: Triton has no types
+    types = ["*i64", "*i64", "i64", "i32", "i32", "i32", "constexpr", "constexpr"]
+    constants = {"CHUNK_BYTES": CHUNK_BYTES, "ROW_FIELDS": ROW_FIELDS}
+    source = ASTSource(
+        zero_chunks, dict(zip(zero_chunks.arg_names, types, strict=True)), constants
+    )
+    return compile_kernel(source, target=target, options={"num_warps": NUM_WARPS})
+
+
+@pytest.mark.slow
+def test_interpreted_kernel_zeroes_exactly_the_listed_pages() -> None:
+    script = Path(__file__).with_name("interpreted.py")
+    ran = subprocess.run(
+        [sys.executable, str(script)],
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+
+
+@pytest.mark.slow
+def test_body_of_a_chunk_is_stored_16_bytes_a_thread() -> None:
+    ptx = compiled(TARGETS[1]).asm["ptx"]
+    stores = re.findall(r"st\.global\S*", ptx)
+    assert [".".join(s.split(".")[-2:]) for s in stores] == [
+        "v4.b32",
+        "v4.b32",
+        "global.b8",
+        "global.b8",
+    ]
+    assert all("evict_first" in store for store in stores[:2])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_kernel_compiles_for_every_target(target: GPUTarget) -> None:
+    assert compiled(target).metadata.target == target
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_arguments_of_any_kind_have_one_cache_key(target: GPUTarget) -> None:
+    binder = create_function_from_signature(
+        zero_chunks.signature, zero_chunks.params, make_backend(target)
+    )
+    # One storage over 2 GiB, which a HIP key would tell from a small one.
+    huge = torch.empty(2**28 + 1, dtype=torch.int64, device="meta")
+    small = torch.empty(64, dtype=torch.int64)
+    keys = {
+        str(binder(rows, ids, blocks, inner, flag, shift, CHUNK_BYTES, ROW_FIELDS)[1])
+        for rows in (small, huge)
+        for ids in (small, small[1:], huge)
+        for blocks in (0, 1, 15, 16, 2**31 - 1, 2**31, 2**40)
+        for inner in (1, 2, 15, 16, 17, 2**24 - 1)
+        for flag in (0, 1)
+        for shift in (0, 2, 16)
+    }
+    assert len(keys) == 1
