@@ -118,7 +118,7 @@ def contains(intervals: Intervals, addresses: torch.Tensor) -> torch.Tensor:
 def within(intervals: Intervals, begin: int, end: int) -> Intervals:
     """Return the bytes of the set from `begin` to before `end`."""
     first = int(torch.searchsorted(intervals.ends, begin, right=True))
-    last = int(torch.searchsorted(intervals.starts, end))
+    last = int(torch.searchsorted(intervals.starts, end)) if end > begin else first
     return Intervals(
         intervals.starts[first:last].clamp(min=begin),
         intervals.ends[first:last].clamp(max=end),

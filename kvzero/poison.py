@@ -45,9 +45,11 @@ ZERO_HOLDING_PLANTS = (
 )
 """Infinities and negative zeros: a zeroer that tests ``x != 0`` must fail on them."""
 
+_PLANTS = _NAN_PLANTS + len(ZERO_HOLDING_PLANTS)
+
 PIECE_BYTES = 64 * 2**20
 """Bytes filled at once on a GPU: eight times that is the working memory."""
-_CPU_PIECE_BYTES = 2**18  # the int64 working set then stays in a core's cache
+_CPU_PIECE_BYTES = 2**17  # the int64 working set then stays in a core's cache
 
 _MASK64 = 2**64 - 1
 
@@ -74,6 +76,18 @@ def poison_dwords(keyed_index: Ints) -> Ints:
     # The digits d of base 255, plus one each: sum((d[i] + 1) * 256**i), simplified.
     dwords = scattered + first + second * 256 + third * 65536 + _LOWEST
     chance = scattered % _PLANT_MODULUS
+    if isinstance(dwords, np.ndarray):
+        planted = np.nonzero(chance < _PLANTS)
+        dwords[planted] = _planted(
+            dwords[planted], chance[planted], first[planted], second[planted]
+        )
+        return dwords
+    # A device would have to wait for the host to choose: there, choose everywhere.
+    return _planted(dwords, chance, first, second)
+
+
+def _planted(dwords: Ints, chance: Ints, first: Ints, second: Ints) -> Ints:
+    """Replace the dwords whose chance says so, in place."""
     nans = first % _NAN_PAYLOADS + second % _NAN_PAYLOADS * 65536 + _NAN_HALVES
     dwords += (nans - dwords) * (chance < _NAN_PLANTS)
     for index, plant in enumerate(ZERO_HOLDING_PLANTS):
@@ -132,14 +146,28 @@ def fill_poison(
     import torch
 
     key = poison_key(seed, allocation)
-    piece = PIECE_BYTES if tensor.device.type != "cpu" else _CPU_PIECE_BYTES
-    for begin in range(0, tensor.numel(), piece):
-        part = tensor[begin : begin + piece]
-        first = first_offset + begin
-        lowest, end = first >> 2, (first + part.numel() + 3) >> 2
+    if tensor.device.type == "cpu":
+        _fill_array(tensor.numpy(), key, first_offset)
+        return
+    for begin in range(0, tensor.numel(), PIECE_BYTES):
+        part = tensor[begin : begin + PIECE_BYTES]
+        skipped, lowest, end = _dword_range(first_offset + begin, part.numel())
         index = torch.arange(lowest + key, end + key, device=tensor.device)
         stored = poison_dwords(index).to(torch.int32).view(torch.uint8)
-        part.copy_(stored[first & 3 :][: part.numel()])
+        part.copy_(stored[skipped:][: part.numel()])
+
+
+def _fill_array(array: NDArray[np.uint8], key: int, first_offset: int) -> None:
+    for begin in range(0, len(array), _CPU_PIECE_BYTES):
+        part = array[begin : begin + _CPU_PIECE_BYTES]
+        skipped, lowest, end = _dword_range(first_offset + begin, len(part))
+        dwords = poison_dwords(np.arange(lowest + key, end + key))
+        part[:] = dwords.astype(np.uint32).view(np.uint8)[skipped:][: len(part)]
+
+
+def _dword_range(first_offset: int, length: int) -> tuple[int, int, int]:
+    """Return the bytes to skip, and the dwords that hold a stretch of bytes."""
+    return first_offset & 3, first_offset >> 2, (first_offset + length + 3) >> 2
 
 
 def _torch_uint8() -> "torch.dtype":

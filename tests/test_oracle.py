@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kvzero import oracle
@@ -75,6 +75,7 @@ def test_contains_is_membership(stretches: Stretches, addresses: list[int]) -> N
 
 
 @given(STRETCHES, st.integers(-60, 80), st.integers(0, 40))
+@example([(0, 9)], 4, 0)
 def test_within_clips_to_a_window(
     stretches: Stretches, begin: int, length: int
 ) -> None:

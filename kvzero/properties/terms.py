@@ -1,0 +1,49 @@
+"""Whether a case lies inside a subject's contract: outside it, nothing is a fault."""
+
+import numpy as np
+
+from kvzero.case import ID_DTYPES, Call, Case
+from kvzero.memory import place
+from kvzero.subjects.protocol import Contract
+
+
+def outside_contract(case: Case, contract: Contract) -> str | None:
+    """Return the term of a contract that a case is outside of, or None.
+
+    Args:
+        case: The case.
+        contract: What the subject promises to handle.
+    """
+    for index, call in enumerate(case.calls):
+        reason = _outside_call(call, case.layout.num_blocks, contract)
+        if reason is not None:
+            return f"outside the contract: calls[{index}]: {reason}"
+    reason = _outside_layout(case, contract)
+    return None if reason is None else f"outside the contract: {reason}"
+
+
+def _outside_call(call: Call, num_blocks: int, contract: Contract) -> str | None:
+    if call.arrival not in contract.arrivals:
+        return f"ids arrive as {call.arrival}"
+    if call.must_be_refused(num_blocks):
+        return None if contract.checks_ids else "the subject trusts its caller's ids"
+    has_dtype = call.arrival != "list" and call.dtype in ID_DTYPES
+    if has_dtype and call.dtype not in contract.id_dtypes:
+        return f"ids have dtype {call.dtype}"
+    return None
+
+
+def _outside_layout(case: Case, contract: Contract) -> str | None:
+    table = case.layout.table
+    if contract.one_page_size and len(np.unique(table.page_bytes)) > 1:
+        return "segments have different page sizes"
+    unit = contract.alignment_bytes
+    addresses = place(case).base_bytes[table.allocation] + table.offset_bytes
+    for what, values in (
+        ("an address", addresses),
+        ("a block stride", table.stride_bytes),
+        ("a page size", table.page_bytes),
+    ):
+        if (values % unit).any():
+            return f"{what} is no multiple of {unit} B"
+    return None
