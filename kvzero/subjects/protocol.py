@@ -6,7 +6,7 @@ A subject has a name, a contract and `build`. `build` gets the memory of one cas
 CUDA op, a torch function or a class that makes its own table all fit.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -75,3 +75,22 @@ class Subject(Protocol):
 
     def build(self, pool: Pool) -> Zeroer:
         """Return the implementation for one pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeSubject:
+    """A subject made of a function or class that takes a pool.
+
+    Attributes:
+        name: The name that ``--subject`` takes.
+        contract: What it promises to handle.
+        make: Returns the implementation for one pool.
+    """
+
+    name: str
+    contract: Contract
+    make: Callable[[Pool], Zeroer]
+
+    def build(self, pool: Pool) -> Zeroer:
+        """Return the implementation for one pool."""
+        return self.make(pool)

@@ -1,0 +1,90 @@
+"""Observations as JSON: how a worker process tells what it saw.
+
+Every field is written; bytes are written in hexadecimal. Both ends are the same kvzero,
+so a transcript needs no version and is never kept.
+"""
+
+from dataclasses import asdict
+from typing import Any
+
+from kvzero.limits import LaunchShape
+from kvzero.observation import (
+    ByteSpan,
+    CallObservation,
+    Launch,
+    Misstep,
+    Observation,
+    Raised,
+    Writer,
+    WrongBytes,
+)
+
+Json = Any  # a JSON document
+
+
+def to_json(observation: Observation) -> Json:
+    """Return an observation as plain data."""
+    return _plain(asdict(observation))
+
+
+def from_json(value: Json) -> Observation:
+    """Return the observation that `to_json` wrote."""
+    return Observation(
+        **{
+            **value,
+            "calls": tuple(_call(call) for call in value["calls"]),
+            "launches": tuple(_launch(launch) for launch in value["launches"]),
+            "built": _raised(value["built"]),
+            "not_judged": tuple((what, why) for what, why in value["not_judged"]),
+        }
+    )
+
+
+def _plain(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def _call(value: Json) -> CallObservation:
+    return CallObservation(
+        **{
+            **value,
+            "raised": _raised(value["raised"]),
+            "missed": _wrong(value["missed"]),
+            "touched": _wrong(value["touched"]),
+            "missteps": tuple(
+                Misstep(**{**each, "program": tuple(each["program"])})
+                for each in value["missteps"]
+            ),
+        }
+    )
+
+
+def _raised(value: Json) -> Raised | None:
+    return None if value is None else Raised(**value)
+
+
+def _wrong(value: Json) -> WrongBytes:
+    return WrongBytes(value["count"], tuple(_span(span) for span in value["spans"]))
+
+
+def _span(value: Json) -> ByteSpan:
+    writer = value["writer"]
+    if writer is not None:
+        writer = Writer(tuple(writer["program"]), writer["place"])
+    seen = bytes.fromhex(value["seen"])
+    return ByteSpan(**{**value, "seen": seen, "writer": writer})
+
+
+def _launch(value: Json) -> Launch:
+    shape = value["shape"]
+    return Launch(
+        **{
+            **value,
+            "shape": LaunchShape(**{**shape, "grid": tuple(shape["grid"])}),
+            "constants": tuple((name, each) for name, each in value["constants"]),
+        }
+    )

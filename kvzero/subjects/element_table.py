@@ -1,0 +1,102 @@
+"""The host half of the upstream family of kernels: a segment table and device ids.
+
+These kernels count in int32 elements: one table of shape [segments, 3] holds each
+segment's address in bytes and its block stride and page in elements. Whoever builds on
+`ElementTableZeroer` only adds the launch, so subjects differ in their kernel alone.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+from kvzero.errors import SubjectError
+from kvzero.memory import Pool
+from kvzero.subjects.protocol import Contract
+
+ELEMENT_BYTES = 4
+MAX_CHUNK_EL = 1024
+"""Widest chunk of one program in the upstream kernels, in elements."""
+
+TRUSTS_IDS = Contract(
+    alignment_bytes=ELEMENT_BYTES,
+    arrivals=("list", "array", "tensor", "pinned"),
+    checks_ids=False,
+)
+
+
+def power_of_two_divisor(value: int) -> int:
+    """Return the largest power of two that divides `value`."""
+    return value & -value
+
+
+def next_power_of_two(value: int) -> int:
+    """Return the smallest power of two that is not below `value`."""
+    return 1 << max(value - 1, 0).bit_length()
+
+
+@triton.jit
+def segment_row(table_ptr, segment):
+    """Return address in bytes, block stride and page in elements of a segment."""
+    row_ptr = table_ptr + segment * 3
+    return tl.load(row_ptr), tl.load(row_ptr + 1), tl.load(row_ptr + 2)
+
+
+@dataclass
+class ElementTableZeroer:
+    """Tables of one pool, in elements; a subclass adds `launch`.
+
+    Attributes:
+        table: Device table, int64, shape [segments, 3]: address in bytes, block stride
+            and page in elements.
+        pages_el: Page of each segment, in elements, on the host.
+    """
+
+    table: torch.Tensor
+    pages_el: list[int]
+    num_blocks: int
+
+    def __init__(self, pool: Pool) -> None:
+        """Build the table.
+
+        Raises:
+            SubjectError: An address, stride or page is no multiple of 4 B.
+        """
+        segments = pool.layout.table
+        columns = (pool.segment_addresses, segments.stride_bytes, segments.page_bytes)
+        if any((column % ELEMENT_BYTES).any() for column in columns):
+            raise SubjectError(
+                f"addresses, strides and pages must be multiples of {ELEMENT_BYTES} B: "
+                f"the kernel stores int32"
+            )
+        stride_el, page_el = (column // ELEMENT_BYTES for column in columns[1:])
+        table = np.stack([columns[0], stride_el, page_el], axis=1)
+        self.table = torch.from_numpy(table).to(pool.device)
+        self.pages_el = page_el.tolist()
+        self.num_blocks = pool.layout.num_blocks
+
+    @property
+    def num_segments(self) -> int:
+        """Return the number of segments."""
+        return len(self.pages_el)
+
+    @property
+    def widest_el(self) -> int:
+        """Return the widest page, in elements."""
+        return max(self.pages_el, default=0)
+
+    def zero(self, block_ids: Any) -> None:  # Any: whatever the call's ids are
+        """Zero the pages of the given blocks, with one kernel launch."""
+        host_ids = torch.as_tensor(block_ids)
+        if not (len(host_ids) and self.num_segments):
+            return
+        # A copy of its own, so that the kernel's pointer is aligned whatever came.
+        ids = torch.empty(len(host_ids), dtype=torch.int64, device=self.table.device)
+        self.launch(ids.copy_(host_ids))
+
+    def launch(self, ids: torch.Tensor) -> None:
+        """Launch the kernel on device ids, int64, shape [n], n > 0."""
+        raise NotImplementedError

@@ -1,0 +1,40 @@
+"""The compiler is told that every page is a multiple of 4 elements.
+
+The interpreters see nothing; on a GPU the last vector store runs over the page.
+
+Kind: a promise that the data break (design, section 6). Source: measured on an H200.
+"""
+
+import triton
+import triton.language as tl
+
+from kvzero.subjects.element_table import TRUSTS_IDS, segment_row
+from kvzero.subjects.faults.fault import Fault
+from kvzero.subjects.masked_3d import Masked3DZeroer
+
+
+@triton.jit
+def zero_false_promise_on_mask(table_ptr, ids_ptr, BLOCK_SIZE: tl.constexpr):
+    """Zero one chunk of one page, with the fault."""
+    address, stride_el, page_el = segment_row(table_ptr, tl.program_id(1))
+    block = tl.load(ids_ptr + tl.program_id(0))
+    page_el = tl.multiple_of(page_el, 4)
+    lanes = tl.program_id(2) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    page_ptr = address.to(tl.pointer_type(tl.int32)) + block * stride_el
+    tl.store(page_ptr + lanes, 0, mask=lanes < page_el)
+
+
+class FalsePromiseOnMaskZeroer(Masked3DZeroer):
+    """The upstream shape with the faulty kernel."""
+
+    kernel = zero_false_promise_on_mask
+
+
+FAULT = Fault(
+    "false-promise-on-mask",
+    TRUSTS_IDS,
+    FalsePromiseOnMaskZeroer,
+    kind="false-promise",
+    breaks="promises_hold",
+    what="false-promise",
+)

@@ -1,0 +1,22 @@
+"""What a fault subject declares besides being a subject."""
+
+from dataclasses import dataclass
+
+from kvzero.subjects.protocol import MadeSubject
+
+
+@dataclass(frozen=True, slots=True)
+class Fault(MadeSubject):
+    """A deliberately broken subject that the harness must catch.
+
+    Attributes:
+        kind: The public fault kind.
+        breaks: The property whose violation counts as its kill.
+        what: The kind of that violation.
+        needs_gpu: Only the device executor can show it.
+    """
+
+    kind: str = ""
+    breaks: str = ""
+    what: str = ""
+    needs_gpu: bool = False

@@ -1,0 +1,121 @@
+"""Subjects written in torch alone, for tests of executors on CPU memory."""
+
+import os
+import signal
+import time
+from typing import Any
+
+import torch
+
+from kvzero.memory import Pool
+from kvzero.subjects.protocol import Contract, MadeSubject
+
+TORCH_ONLY = Contract(uses_triton=False)
+
+
+class Plain:
+    """A correct zeroer that indexes each page; `spoil` makes it wrong on purpose."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+
+    def zero(self, block_ids: Any) -> None:
+        num_blocks = self.pool.layout.num_blocks
+        if getattr(block_ids, "dtype", None) in (torch.bool, torch.float32):
+            raise TypeError("block ids must be ints")
+        for block in block_ids:
+            if not 0 <= int(block) < num_blocks:
+                raise ValueError(f"block id {int(block)} out of range")
+        for block in block_ids:
+            self.zero_block(int(block))
+
+    def zero_block(self, block: int) -> None:
+        table = self.pool.layout.table
+        for index in range(len(table)):
+            segment = table.segment(index)
+            first = segment.offset_bytes + block * segment.stride_bytes
+            page = slice(first, first + segment.page_bytes)
+            self.pool.tensors[segment.allocation][page] = 0
+
+
+class LongPages(Plain):
+    """Zeroes one byte more than each page."""
+
+    def zero_block(self, block: int) -> None:
+        super().zero_block(block)
+        table = self.pool.layout.table
+        for index in range(len(table)):
+            segment = table.segment(index)
+            end = segment.offset_bytes + block * segment.stride_bytes
+            end += segment.page_bytes
+            tensor = self.pool.tensors[segment.allocation]
+            beyond = tensor.as_strided((1,), (1,), tensor.storage_offset() + end)
+            beyond.fill_(0)
+
+
+class ShortPages(Plain):
+    """Leaves the last byte of each page."""
+
+    def zero_block(self, block: int) -> None:
+        table = self.pool.layout.table
+        for index in range(len(table)):
+            segment = table.segment(index)
+            first = segment.offset_bytes + block * segment.stride_bytes
+            page = slice(first, first + segment.page_bytes - 1)
+            self.pool.tensors[segment.allocation][page] = 0
+
+
+class Multiplies(Plain):
+    """Zeroes by `x * 0`, in bfloat16."""
+
+    def zero_block(self, block: int) -> None:
+        table = self.pool.layout.table
+        for index in range(len(table)):
+            segment = table.segment(index)
+            first = segment.offset_bytes + block * segment.stride_bytes
+            page = slice(first, first + segment.page_bytes)
+            values = self.pool.tensors[segment.allocation][page].clone()
+            product = values.view(torch.bfloat16) * 0
+            self.pool.tensors[segment.allocation][page] = product.view(torch.uint8)
+
+
+class RefusesAll(Plain):
+    """Raises on every call."""
+
+    def zero(self, block_ids: Any) -> None:
+        del block_ids
+        raise NotImplementedError("not today")
+
+
+class Dies(Plain):
+    """Kills its process."""
+
+    def zero(self, block_ids: Any) -> None:
+        del block_ids
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Hangs(Plain):
+    """Never returns."""
+
+    def zero(self, block_ids: Any) -> None:
+        del block_ids
+        while True:
+            time.sleep(60)
+
+
+def refuse_to_build(pool: Pool) -> Plain:
+    del pool
+    raise ValueError("odd layout")
+
+
+PLAIN = MadeSubject("cpu_subjects:PLAIN", TORCH_ONLY, Plain)
+LONG_PAGES = MadeSubject("cpu_subjects:LONG_PAGES", TORCH_ONLY, LongPages)
+SHORT_PAGES = MadeSubject("cpu_subjects:SHORT_PAGES", TORCH_ONLY, ShortPages)
+MULTIPLIES = MadeSubject("cpu_subjects:MULTIPLIES", TORCH_ONLY, Multiplies)
+REFUSES_ALL = MadeSubject("cpu_subjects:REFUSES_ALL", TORCH_ONLY, RefusesAll)
+REFUSES_TO_BUILD = MadeSubject(
+    "cpu_subjects:REFUSES_TO_BUILD", TORCH_ONLY, refuse_to_build
+)
+DIES = MadeSubject("cpu_subjects:DIES", TORCH_ONLY, Dies)
+HANGS = MadeSubject("cpu_subjects:HANGS", TORCH_ONLY, Hangs)

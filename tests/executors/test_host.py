@@ -1,0 +1,154 @@
+"""The host executor: CPU memory, a worker process, Triton's interpreter."""
+
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvzero.case import Call, Case, IdRun, id_runs
+from kvzero.errors import EnvironmentMissingError, SubjectError
+from kvzero.executors.host import HostExecutor
+from kvzero.executors.transcript import from_json, to_json
+from kvzero.layout import Allocation, Layout, Run
+from kvzero.limits import LaunchShape
+from kvzero.observation import (
+    ByteSpan,
+    CallObservation,
+    Launch,
+    Misstep,
+    Observation,
+    Raised,
+    Writer,
+    WrongBytes,
+)
+from kvzero.subjects.protocol import Contract, MadeSubject
+from kvzero.subjects.registry import find_subject
+
+LAYOUT = Layout(4, (Allocation(2048),), (Run(272, 512), Run(128, 512, 272)))
+CASE = Case(LAYOUT, (Call(id_runs([1, 3])), Call(id_runs([4])), Call(())))
+
+
+@pytest.fixture
+def host(cpu_subjects: ModuleType) -> Iterator[HostExecutor]:
+    del cpu_subjects  # only makes the subjects importable, here and in the worker
+    executor = HostExecutor(deadline_seconds=60)
+    yield executor
+    executor.close()
+
+
+@pytest.mark.slow
+def test_a_torch_subject_is_observed_call_by_call(
+    host: HostExecutor, cpu_subjects: ModuleType
+) -> None:
+    seen = host.run(cpu_subjects.PLAIN, CASE)
+    assert (seen.executor, seen.semantics) == ("host", "interpreter")
+    assert [call.raised is None for call in seen.calls] == [True, False, True]
+    assert [call.missed.count + call.touched.count for call in seen.calls] == [0] * 3
+    assert [call.stored_bytes > 0 for call in seen.calls] == [True, False, False]
+    wrong = host.run(cpu_subjects.LONG_PAGES, CASE).calls[0].touched
+    assert [span.offset_bytes for span in wrong.spans] == [912, 1936]
+
+
+@pytest.mark.slow
+def test_a_triton_subject_runs_in_the_interpreter(host: HostExecutor) -> None:
+    seen = host.run(find_subject("kvzero"), CASE)
+    assert [call.raised is None for call in seen.calls] == [True, False, True]
+    assert [call.missed.count + call.touched.count for call in seen.calls] == [0] * 3
+    assert not seen.launches
+    blind = dict(seen.not_judged)
+    assert "no launcher" in blind["launches_fit_the_platform"]
+
+
+@pytest.mark.slow
+def test_a_death_is_observed_and_the_worker_replaced(
+    host: HostExecutor, cpu_subjects: ModuleType
+) -> None:
+    assert host.run(cpu_subjects.DIES, CASE).died == "process died: signal 9"
+    assert host.run(cpu_subjects.PLAIN, CASE).died is None
+
+
+@pytest.mark.slow
+def test_a_hang_is_observed(cpu_subjects: ModuleType) -> None:
+    executor = HostExecutor(deadline_seconds=1)
+    seen = executor.run(cpu_subjects.HANGS, CASE)
+    executor.close()
+    assert seen.died == "process hung: no answer in 1 s"
+
+
+@pytest.mark.slow
+def test_a_case_of_too_many_programs_is_not_judged(cpu_subjects: ModuleType) -> None:
+    del cpu_subjects
+    executor = HostExecutor(max_programs=1)
+    seen = executor.run(find_subject("masked-3d"), CASE)
+    executor.close()
+    assert "more than 1 programs" in dict(seen.not_judged)["*"]
+
+
+@pytest.mark.slow
+def test_a_subject_that_the_worker_cannot_find_is_an_error(host: HostExecutor) -> None:
+    lost = MadeSubject("no-such-subject", Contract(), lambda pool: pool)  # type: ignore[arg-type,return-value]  # never built
+    with pytest.raises(SubjectError, match="no-such-subject"):
+        host.run(lost, CASE)
+
+
+def test_a_case_beyond_the_memory_is_refused() -> None:
+    executor = HostExecutor()
+    layout = Layout(1, (Allocation(2**40),), (Run(8, 8),))
+    case = Case(layout, (Call((IdRun(0),)),))
+    assert not executor.fits(case)
+    with pytest.raises(EnvironmentMissingError, match="takes no larger"):
+        executor.run(find_subject("masked-3d"), case)
+
+
+SPANS = st.builds(
+    ByteSpan,
+    st.none() | st.integers(0, 3),
+    st.integers(-5, 5),
+    st.integers(1, 9),
+    st.binary(max_size=16),
+    st.none() | st.builds(Writer, st.tuples(*[st.integers(0, 9)] * 3), st.text()),
+)
+WRONG = st.builds(WrongBytes, st.integers(0, 9), st.tuples(SPANS))
+RAISED = st.none() | st.builds(Raised, st.text(), st.text(), st.booleans())
+MISSTEPS = st.builds(
+    Misstep, st.text(), st.text(), st.text(), st.tuples(*[st.integers(0, 9)] * 3)
+)
+CALLS = st.builds(
+    CallObservation,
+    RAISED,
+    st.booleans(),
+    WRONG,
+    WRONG,
+    st.integers(0, 9),
+    st.tuples(MISSTEPS),
+    st.integers(0, 9),
+)
+LAUNCHES = st.builds(
+    Launch,
+    st.integers(-1, 3),
+    st.text(),
+    st.text(),
+    st.builds(LaunchShape, st.tuples(*[st.integers(0, 9)] * 3)),
+    constants=st.just((("BLOCK_SIZE", 1024),)),
+)
+
+
+@given(
+    st.builds(
+        Observation,
+        st.text(),
+        st.just("host"),
+        st.just("interpreter"),
+        st.text(),
+        st.tuples(CALLS, CALLS),
+        st.tuples(LAUNCHES),
+        st.booleans(),
+        RAISED,
+        st.none() | st.text(),
+        st.just((("*", "why"),)),
+    )
+)
+def test_a_transcript_reads_back_as_it_was(observation: Observation) -> None:
+    assert from_json(to_json(observation)) == observation
