@@ -1,0 +1,1 @@
+"""Running many cases: verifying files and presets, fuzzing, replaying."""

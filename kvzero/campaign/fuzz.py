@@ -1,0 +1,183 @@
+"""Fuzzing: Hypothesis draws cases until the time or the number of cases is up.
+
+Facts of Hypothesis that shape this loop: a private `BaseException` leaves generation
+and shrinking cleanly, so it ends the budget; one exception class a fault keeps two
+faults apart; memory grows with cases, so a run is a row of batches with seeds of their
+own. The smallest failing case of each fault is kept here, since shrinking may be cut
+short, and polished at the end.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import blake2b
+from time import monotonic
+
+import hypothesis
+from hypothesis import HealthCheck, Phase
+from hypothesis.errors import Flaky
+from hypothesis.strategies import SearchStrategy
+
+from kvzero.campaign.judging import Judge, Judged
+from kvzero.campaign.polish import polish
+from kvzero.campaign.tally import Found, Tally
+from kvzero.case import Case
+from kvzero.casefile import encode_case
+from kvzero.errors import PropertyFailure
+from kvzero.properties.verdict import Identity, Violation
+
+BATCH = 10_000
+"""Cases that one Hypothesis run draws at most: its memory grows with them."""
+SHRINK_SECONDS = 60.0
+"""Time for shrinking, beyond the budget for finding."""
+RETRIES = 2
+"""Runs of a failing case that must fail again, or it is flaky."""
+
+
+class _BudgetIsUp(BaseException):
+    """Leaves Hypothesis from inside the test body."""
+
+
+@dataclass
+class Budget:
+    """How long to look.
+
+    Attributes:
+        seconds: Time for finding, or None.
+        cases: Number of cases, or None.
+    """
+
+    seconds: float | None = None
+    cases: int | None = None
+    started: float = field(default_factory=monotonic)
+
+    def elapsed(self) -> float:
+        """Return seconds since the start."""
+        return monotonic() - self.started
+
+    def is_up(self, cases: int) -> bool:
+        """Return whether time or cases are used up."""
+        late = self.seconds is not None and self.elapsed() >= self.seconds
+        return late or (self.cases is not None and cases >= self.cases)
+
+
+@cache
+def _failure_class(identity: Identity) -> type[PropertyFailure]:
+    """Return the exception class of one fault."""
+    return type("Failure", (PropertyFailure,), {"identity": identity})
+
+
+def batch_seed(seed: int, batch: int) -> int:
+    """Return the seed of a batch: every random choice follows from the run's seed."""
+    digest = blake2b(f"{seed}/{batch}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big")
+
+
+def case_size(case: Case) -> tuple[int, int, str]:
+    """Return a sort key that puts the simpler of two cases first."""
+    text = repr(encode_case(case))
+    return len(case.layout.runs) + len(case.calls), len(text), text
+
+
+@dataclass
+class Fuzzer:
+    """One run of fuzzing.
+
+    Attributes:
+        judge: Subject and executors.
+        cases: Strategy of cases.
+        seed: Everything random follows from it.
+        budget: When to stop looking.
+        on_case: Called after every case, for progress.
+    """
+
+    judge: Judge
+    cases: SearchStrategy[Case]
+    seed: int
+    budget: Budget
+    on_case: Callable[[Tally], None]
+    tally: Tally = field(default_factory=Tally)
+    _smallest: dict[Identity, Found] = field(default_factory=dict)
+    _shrink_until: float | None = None
+
+    def run(self) -> Tally:
+        """Draw and judge cases until the budget is up or a fault was found."""
+        batch = 0
+        while not self._smallest and not self.budget.is_up(self.tally.cases):
+            self._run_batch(batch)
+            batch += 1
+        for identity, found in self._smallest.items():
+            self.tally.found[identity] = self._finished(found)
+        return self.tally
+
+    def _run_batch(self, batch: int) -> None:
+        test = hypothesis.given(self.cases)(self._body)
+        test = hypothesis.settings(
+            max_examples=self._batch_size(),
+            database=None,
+            deadline=None,
+            derandomize=False,
+            phases=(Phase.generate, Phase.target, Phase.shrink),
+            suppress_health_check=list(HealthCheck),
+            verbosity=hypothesis.Verbosity.quiet,
+            print_blob=False,
+        )(hypothesis.seed(batch_seed(self.seed, batch))(test))
+        try:
+            test()
+        except (_BudgetIsUp, PropertyFailure, BaseExceptionGroup, Flaky):
+            if not self._smallest and not self.budget.is_up(self.tally.cases):
+                raise
+
+    def _batch_size(self) -> int:
+        if self.budget.cases is None:
+            return BATCH
+        return max(1, min(BATCH, self.budget.cases - self.tally.cases))
+
+    def _body(self, case: Case) -> None:
+        """Judge one case; what Hypothesis calls."""
+        if self._shrink_until is not None:
+            if monotonic() >= self._shrink_until:
+                raise _BudgetIsUp
+        elif self.budget.is_up(self.tally.cases):
+            raise _BudgetIsUp
+        judged = self.judge(case)
+        if self._shrink_until is None:
+            self.tally.add(judged)
+            self.on_case(self.tally)
+        failures = self.judge.failures(judged)
+        if failures:
+            self._keep(failures, judged)
+            raise _failure_class(failures[0].identity)(failures[0].headline)
+
+    def _keep(self, failures: tuple[Violation, ...], judged: Judged) -> None:
+        if self._shrink_until is None:
+            self._shrink_until = monotonic() + SHRINK_SECONDS
+        first = failures[0]
+        known = self._smallest.get(first.identity)
+        if known is None:
+            self._smallest[first.identity] = Found(first, judged)
+        else:
+            known.count += 1
+            if case_size(judged.case) < case_size(known.judged.case):
+                known.judged, known.violation = judged, first
+
+    def _finished(self, found: Found) -> Found:
+        """Return a fault with its polished case, or marked flaky."""
+        identity = found.violation.identity
+        if not all(self._shows(identity, found.judged.case) for _ in range(RETRIES)):
+            found.flaky = True
+            return found
+        until = monotonic() + SHRINK_SECONDS
+        smallest = polish(
+            found.judged.case,
+            lambda case: self._shows(identity, case),
+            lambda: monotonic() >= until,
+        )
+        found.judged = self.judge(smallest)
+        found.violation = next(
+            v for v in found.judged.violations if v.identity == identity
+        )
+        return found
+
+    def _shows(self, identity: Identity, case: Case) -> bool:
+        return any(v.identity == identity for v in self.judge(case).violations)

@@ -1,0 +1,62 @@
+"""One case through subject, executor and properties: what every verb repeats."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from kvzero.case import Case
+from kvzero.executors import Executor
+from kvzero.observation import Observation
+from kvzero.properties.registry import judge
+from kvzero.properties.verdict import Broken, Result, Violation
+from kvzero.subjects.protocol import Subject
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A case with what was seen and what it means."""
+
+    case: Case
+    observation: Observation
+    results: tuple[Result, ...]
+
+    @cached_property
+    def violations(self) -> tuple[Violation, ...]:
+        """Return all violations, those of the first broken property first."""
+        broken = (result for result in self.results if isinstance(result, Broken))
+        return tuple(violation for result in broken for violation in result.violations)
+
+
+@dataclass
+class Judge:
+    """A subject with the executors that run it.
+
+    Attributes:
+        subject: What is under test.
+        executor: Runs every case whose memory it can have.
+        fallback: Runs the others.
+        strict_cost: A cost counts as a failure.
+    """
+
+    subject: Subject
+    executor: Executor
+    fallback: Executor | None = None
+    strict_cost: bool = False
+    fell_back: int = field(default=0, init=False)
+
+    def __call__(self, case: Case) -> Judged:
+        """Run a case and judge what was seen."""
+        executor = self.executor
+        if self.fallback is not None and not executor.fits(case):
+            executor = self.fallback
+            self.fell_back += 1
+        observation = executor.run(self.subject, case)
+        results = judge(case, observation, self.subject.contract)
+        return Judged(case, observation, tuple(results))
+
+    def counts(self, violation: Violation) -> bool:
+        """Return whether a violation makes the run fail."""
+        return self.strict_cost or violation.kind != "cost"
+
+    def failures(self, judged: Judged) -> tuple[Violation, ...]:
+        """Return the violations of a case that make the run fail."""
+        return tuple(v for v in judged.violations if self.counts(v))

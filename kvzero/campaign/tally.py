@@ -1,0 +1,92 @@
+"""What a run has judged so far, and the exit code that follows from it.
+
+Nothing judged is never green: a run in which no case was judged, or no case's bytes,
+ends with exit code 5.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from kvzero.campaign.judging import Judged
+from kvzero.limits import LaunchShape
+from kvzero.observation import WARMUP_CALL
+from kvzero.properties.registry import BYTE_PROPERTIES
+from kvzero.properties.verdict import Identity, NotJudged, Violation
+
+EXIT_OK = 0
+EXIT_FAULT = 1
+EXIT_USAGE = 2
+EXIT_HARNESS = 3
+EXIT_NOTHING_JUDGED = 5
+
+
+@dataclass
+class Found:
+    """One distinct violation: how often it was seen, and one case that shows it."""
+
+    violation: Violation
+    judged: Judged
+    count: int = 1
+    file: str | None = None
+    flaky: bool = False
+
+
+@dataclass
+class Tally:
+    """Counts of one run of one subject."""
+
+    cases: int = 0
+    launches: int = 0
+    programs: int = 0
+    judged: Counter[str] = field(default_factory=Counter)
+    not_judged: Counter[tuple[str, str]] = field(default_factory=Counter)
+    found: dict[Identity, Found] = field(default_factory=dict)
+    environments: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    largest: LaunchShape | None = None
+
+    def add(self, judged: Judged) -> None:
+        """Count one case."""
+        seen = judged.observation
+        self.cases += 1
+        self.environments[seen.executor, seen.semantics, seen.environment] += 1
+        self.launches += len(seen.launches)
+        for launch in seen.launches:
+            if launch.call != WARMUP_CALL:
+                self.programs += launch.shape.programs
+                if (
+                    self.largest is None
+                    or launch.shape.programs > self.largest.programs
+                ):
+                    self.largest = launch.shape
+        for result in judged.results:
+            if isinstance(result, NotJudged):
+                self.not_judged[result.property, result.reason] += 1
+            else:
+                self.judged[result.property] += 1
+        for violation in judged.violations:
+            self.note(violation, judged)
+
+    def note(self, violation: Violation, judged: Judged) -> None:
+        """Count one violation, and keep the first case of each distinct one."""
+        known = self.found.get(violation.identity)
+        if known is None:
+            self.found[violation.identity] = Found(violation, judged)
+        else:
+            known.count += 1
+
+    def exit_code(self, *, strict_cost: bool = False) -> int:
+        """Return the exit code of the run."""
+        kinds = {found.violation.kind for found in self.found.values()}
+        if kinds & ({"fault", "refusal"} | ({"cost"} if strict_cost else set())):
+            return EXIT_FAULT
+        if not any(self.judged[name] for name in BYTE_PROPERTIES):
+            return EXIT_NOTHING_JUDGED
+        return EXIT_OK
+
+
+VERDICTS = {
+    EXIT_OK: "no fault found",
+    EXIT_FAULT: "fault",
+    EXIT_NOTHING_JUDGED: "nothing judged",
+}
+"""The word of a verdict, by exit code."""

@@ -1,0 +1,58 @@
+"""Verifying given cases: the presets at full size, and case files."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from kvzero.case import Call, Case, IdRun
+from kvzero.casefile import CaseFile, read_case_file
+from kvzero.errors import CaseError
+from kvzero.presets import Preset, load_preset
+
+
+def spread_ids(count: int, num_blocks: int) -> IdRun:
+    """Return `count` distinct ids spread evenly over a pool, the last id first.
+
+    A served pool hands out scattered ids; a step that divides nothing in particular
+    shows what ids in a row would hide.
+    """
+    count = min(count, num_blocks)
+    step = max(1, (num_blocks - 1) // max(count, 1))
+    return IdRun(num_blocks - 1, count, -step)
+
+
+def preset_case(preset: Preset, platform: str = "cuda:90") -> Case:
+    """Return a preset's pool at full size with three calls.
+
+    The block lists are id 1, the last id, and the preset's largest typical list, cut to
+    the pool's distinct ids.
+    """
+    layout = preset.layout()
+    last = layout.num_blocks - 1
+    lists = (
+        IdRun(1),
+        IdRun(last),
+        spread_ids(preset.largest_list, layout.num_blocks),
+    )
+    calls = tuple(Call((run,), arrival="array") for run in lists)
+    return Case(layout, calls, platform=platform)
+
+
+def preset_cases(name: str, names: tuple[str, ...]) -> list[tuple[str, Case]]:
+    """Return the cases of one preset, or of all of them, with their names."""
+    chosen = names if name == "all" else (name,)
+    return [(each, preset_case(load_preset(each))) for each in chosen]
+
+
+def file_cases(paths: Iterable[Path]) -> list[tuple[str, CaseFile]]:
+    """Read case files, all before the first is run, and folders of them.
+
+    Raises:
+        CaseError: A file does not hold a case, or a folder holds none.
+    """
+    files: list[Path] = []
+    for path in paths:
+        inside = sorted(path.rglob("*.json")) if path.is_dir() else [path]
+        if not inside:
+            raise CaseError(f"{path}: no case file in this folder")
+        files.extend(inside)
+    return [(str(path), read_case_file(path)) for path in files]

@@ -1,0 +1,242 @@
+"""The verbs: verify, fuzz, replay.
+
+Exit codes: 0 no fault, 1 a fault (or a refusal inside the contract, or a cost under
+``--strict-cost``), 2 usage or a case that cannot be read, 3 harness or environment
+failed, 5 nothing judged.
+"""
+
+import secrets
+import sys
+import traceback
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from time import monotonic
+from typing import Annotated, NoReturn
+
+import typer
+
+from kvzero.campaign.fuzz import Budget, Fuzzer
+from kvzero.campaign.judging import Judge
+from kvzero.campaign.outcome import RunResult, save_found
+from kvzero.campaign.tally import EXIT_HARNESS, EXIT_USAGE, Tally
+from kvzero.campaign.verify import file_cases, preset_cases
+from kvzero.case import Case
+from kvzero.cli.durations import parse_seconds
+from kvzero.cli.output import Progress, print_results
+from kvzero.errors import CaseError, KvzeroError, LayoutError, SubjectError
+from kvzero.executors import executor_named
+from kvzero.presets import preset_names
+from kvzero.strategies import cases
+from kvzero.subjects.registry import find_subject
+
+FUZZ_PROGRAMS = 200_000
+"""Programs that fuzzing evaluates for one case at most; `verify` has no cap."""
+
+app = typer.Typer(
+    name="kvzero",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Verify, fuzz and replay zeroers of paged KV caches.",
+)
+
+class ExecutorName(StrEnum):
+    """Values of ``--executor``: `kvzero.executors.EXECUTOR_NAMES`."""
+
+    device = "device"
+    footprint = "footprint"
+    host = "host"
+
+
+ExecutorOption = Annotated[
+    ExecutorName | None,
+    typer.Option(
+        "--executor",
+        help="How to run it; default: device where there is a GPU, else footprint.",
+    ),
+]
+StrictCostOption = Annotated[
+    bool, typer.Option("--strict-cost", help="A cost makes the run fail too.")
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on standard output.")
+]
+SubjectsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--subject",
+        help="A known name or module:attribute; several give one table.",
+    ),
+]
+RegressionsOption = Annotated[
+    Path,
+    typer.Option("--regressions", help="Where shrunk failing cases are saved."),
+]
+
+
+@app.command(
+    epilog="Example: kvzero verify --preset all --subject kvzero --subject masked-3d"
+)
+def verify(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Case files, or folders of them.")
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="A preset's name, or all.")] = None,
+    subject: SubjectsOption = None,
+    executor: ExecutorOption = None,
+    strict_cost: StrictCostOption = False,  # noqa: FBT002 - typer reads the signature
+    json: JsonOption = False,  # noqa: FBT002 - typer reads the signature
+) -> None:
+    """Run given cases, at any size, and judge every property."""
+    chosen = [(name, file.case) for name, file in file_cases(files or [])]
+    if preset is not None:
+        chosen += preset_cases(preset, preset_names())
+    if not chosen:
+        raise typer.BadParameter("nothing to verify: name a FILE or --preset NAME")
+    results = [
+        _verified(name, chosen, executor, strict_cost=strict_cost)
+        for name in subject or ["kvzero"]
+    ]
+    _finish(results, as_json=json)
+
+
+@app.command(
+    epilog="Example: kvzero fuzz --max-time 10m --subject mypackage.zero:ZEROER"
+)
+def fuzz(
+    max_time: Annotated[
+        str | None, typer.Option(help="How long to look, such as 60s, 10m or 1h.")
+    ] = None,
+    max_examples: Annotated[
+        int | None, typer.Option(min=1, help="How many cases to draw.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Every random choice follows from it.")
+    ] = None,
+    subject: Annotated[
+        str, typer.Option(help="A known name or module:attribute.")
+    ] = "kvzero",
+    executor: ExecutorOption = None,
+    regressions: RegressionsOption = Path("regressions"),
+    strict_cost: StrictCostOption = False,  # noqa: FBT002 - typer reads the signature
+    json: JsonOption = False,  # noqa: FBT002 - typer reads the signature
+) -> None:
+    """Draw random cases until a fault is found or the budget is up (default: 60s)."""
+    seconds = parse_seconds(max_time) if max_time else None
+    if seconds is None and max_examples is None:
+        seconds = 60.0
+    seed = secrets.randbits(32) if seed is None else seed
+    judge = _judge(subject, executor, FUZZ_PROGRAMS, strict_cost=strict_cost)
+    budget = Budget(seconds, max_examples)
+    progress = Progress(f"fuzz {subject} on {judge.executor.name}, seed {seed}")
+    contract = judge.subject.contract
+    tally = Fuzzer(judge, cases(contract=contract), seed, budget, progress).run()
+    progress.close()
+    for found in tally.found.values():
+        if judge.counts(found.violation):
+            save_found(found, regressions)
+    result = _result(judge, tally, budget.elapsed(), seed=seed)
+    _finish([result], as_json=json)
+
+
+@app.command(epilog="Example: kvzero replay regressions/")
+def replay(
+    files: Annotated[
+        list[Path], typer.Argument(help="Case files, or folders of them.")
+    ],
+    subject: Annotated[
+        str | None, typer.Option(help="Instead of the subject that each file names.")
+    ] = None,
+    executor: ExecutorOption = None,
+    strict_cost: StrictCostOption = False,  # noqa: FBT002 - typer reads the signature
+    json: JsonOption = False,  # noqa: FBT002 - typer reads the signature
+) -> None:
+    """Run saved cases again, each on the subject that failed on it."""
+    by_subject: dict[str, list[tuple[str, Case]]] = {}
+    for name, file in file_cases(files):
+        owner = subject or (file.found.subject if file.found else "kvzero")
+        by_subject.setdefault(owner, []).append((name, file.case))
+    results = [
+        _verified(owner, chosen, executor, strict_cost=strict_cost)
+        for owner, chosen in sorted(by_subject.items())
+    ]
+    _finish(results, as_json=json)
+
+
+def _judge(
+    subject: str, executor: str | None, cap: int | None, *, strict_cost: bool
+) -> Judge:
+    chosen = executor_named(executor, max_programs=cap)
+    fallback = None
+    if chosen.name == "device":
+        fallback = executor_named("footprint", max_programs=cap)
+    return Judge(find_subject(subject), chosen, fallback, strict_cost)
+
+
+def _verified(
+    subject: str,
+    chosen: Iterable[tuple[str, Case]],
+    executor: str | None,
+    *,
+    strict_cost: bool,
+) -> RunResult:
+    """Run one subject on cases, each with its name."""
+    judge = _judge(subject, executor, None, strict_cost=strict_cost)
+    tally, progress = Tally(), Progress(f"verify {subject} on {judge.executor.name}")
+    for name, case in chosen:
+        judged = judge(case)
+        tally.add(judged)
+        for violation in judged.violations:
+            found = tally.found[violation.identity]
+            if found.judged is judged and found.file is None:
+                found.file = name
+        progress(tally)
+    progress.close()
+    return _result(judge, tally, monotonic() - progress.started)
+
+
+def _result(
+    judge: Judge, tally: Tally, seconds: float, *, seed: int | None = None
+) -> RunResult:
+    notes = ()
+    if judge.fell_back:
+        notes = (
+            f"{judge.fell_back} cases do not fit the device's memory and were judged "
+            f"by the footprint",
+        )
+    return RunResult(
+        judge.subject.name,
+        judge.executor.name,
+        tally,
+        seconds,
+        strict_cost=judge.strict_cost,
+        seed=seed,
+        notes=notes,
+    )
+
+
+def _finish(results: list[RunResult], *, as_json: bool) -> None:
+    """Print the results and exit with the gravest code."""
+    print_results(results, as_json=as_json)
+    codes = {result.exit_code for result in results}
+    raise typer.Exit(next(code for code in (1, 5, 0) if code in codes))
+
+
+def run() -> None:
+    """Run the command line; turn every error into one line and an exit code."""
+    try:
+        app()
+    except (CaseError, LayoutError, SubjectError) as error:
+        _complain(error, EXIT_USAGE)
+    except KvzeroError as error:
+        _complain(error, EXIT_HARNESS)
+    except Exception as error:  # our own bug: say so, with its place
+        traceback.print_exc()
+        _complain(error, EXIT_HARNESS)
+
+
+def _complain(error: Exception, code: int) -> NoReturn:
+    sys.stderr.write(f"kvzero: {type(error).__name__}: {error}\n")
+    raise SystemExit(code)

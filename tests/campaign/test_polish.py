@@ -1,0 +1,101 @@
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvzero.campaign.polish import polish
+from kvzero.case import Call, Case, IdRun, Placement
+from kvzero.layout import Allocation, Axis, Layout, Run
+
+
+def case_of(segments: int, ids: int, page: int, runs: int = 1) -> Case:
+    step = page * 8
+    size = step * segments
+    layout = Layout(
+        8,
+        tuple(Allocation(size) for _ in range(runs)),
+        tuple(
+            Run(page, page, 0, index, (Axis(segments, step),)) for index in range(runs)
+        ),
+    )
+    call = Call((IdRun(7), IdRun(3, ids, 0)), arrival="tensor", dtype="int32")
+    return Case(
+        layout, (call, call), "hip:gfx942", Placement(512, 4096, (3, 5)), seed=77
+    )
+
+
+def segments_of(case: Case) -> int:
+    return len(case.layout.table)
+
+
+def ids_of(case: Case) -> int:
+    return max((call.num_ids for call in case.calls), default=0)
+
+
+def never() -> bool:
+    return False
+
+
+@given(
+    limit=st.integers(1, 5000),
+    segments=st.integers(1, 60),
+    ids=st.integers(1, 60),
+)
+@settings(max_examples=25)
+def test_polish_leaves_no_factor_of_a_product_that_could_be_lowered(
+    limit: int, segments: int, ids: int
+) -> None:
+    case = case_of(segments, ids, 16)
+
+    def fails(candidate: Case) -> bool:
+        return segments_of(candidate) * ids_of(candidate) >= limit
+
+    if not fails(case):
+        return
+    small = polish(case, fails, never)
+    a, b = segments_of(small), ids_of(small)
+    assert a * b >= limit
+    assert (a - 1) * b < limit
+    assert a * (b - 1) < limit
+
+
+Condition = Callable[[Case], bool]
+
+
+@pytest.mark.parametrize(
+    ("fails", "segments", "ids"),
+    [
+        (lambda case: segments_of(case) > 40, 41, 0),
+        (lambda case: ids_of(case) > 40, 0, 41),
+        (lambda case: any(c.arrival == "tensor" for c in case.calls), 0, 0),
+    ],
+)
+def test_polish_reaches_the_threshold_of_one_dimension(
+    fails: Condition, segments: int, ids: int
+) -> None:
+    small = polish(case_of(60, 60, 16, runs=3), fails, never)
+    assert segments_of(small) == segments
+    assert ids_of(small) == ids
+
+
+def test_polish_sets_what_does_not_matter_to_its_default() -> None:
+    small = polish(case_of(5, 5, 16), lambda case: ids_of(case) > 2, never)
+    assert (small.platform, small.seed, small.placement) == (
+        "cuda:90",
+        0,
+        Placement(),
+    )
+    assert len(small.calls) == 1
+    assert small.calls[0].arrival == "list"
+    assert small.layout.runs == ()
+
+
+def test_polish_stops_when_the_time_is_up() -> None:
+    case = case_of(60, 60, 16)
+    assert polish(case, lambda _: True, lambda: True) is case
+
+
+def test_polish_never_returns_a_case_that_passes() -> None:
+    case = case_of(9, 9, 16)
+    assert polish(case, lambda _: False, never) == case
