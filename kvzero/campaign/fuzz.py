@@ -25,6 +25,7 @@ from kvzero.case import Case
 from kvzero.casefile import encode_case
 from kvzero.errors import PropertyFailure
 from kvzero.properties.verdict import Identity, Violation
+from kvzero.strategies import cases
 
 BATCH = 10_000
 """Cases that one Hypothesis run draws at most: its memory grows with them."""
@@ -32,6 +33,19 @@ SHRINK_SECONDS = 60.0
 """Time for shrinking, beyond the budget for finding."""
 RETRIES = 2
 """Runs of a failing case that must fail again, or it is flaky."""
+
+
+DEVICE_POOL_BYTES = 2**26
+"""Most memory of a case drawn for a GPU, which is filled and compared byte by byte; the
+footprint draws pools of any size."""
+
+
+def cases_for(judge: Judge) -> SearchStrategy[Case]:
+    """Return the strategy of cases for a subject and an executor."""
+    contract = judge.subject.contract
+    if judge.executor.name == "device":
+        return cases(contract=contract, max_bytes=DEVICE_POOL_BYTES)
+    return cases(contract=contract)
 
 
 class _BudgetIsUp(BaseException):
@@ -106,8 +120,12 @@ class Fuzzer:
         while not self._smallest and not self.budget.is_up(self.tally.cases):
             self._run_batch(batch)
             batch += 1
+        until = monotonic() + SHRINK_SECONDS
         for identity, found in self._smallest.items():
-            self.tally.found[identity] = self._finished(found)
+            # How often it was drawn; the searches of the shrinkers do not count.
+            seen = self.tally.found.get(identity)
+            found.count = seen.count if seen else 1
+            self.tally.found[identity] = self._finished(found, until)
         return self.tally
 
     def _run_batch(self, batch: int) -> None:
@@ -152,22 +170,19 @@ class Fuzzer:
     def _keep(self, failures: tuple[Violation, ...], judged: Judged) -> None:
         if self._shrink_until is None:
             self._shrink_until = monotonic() + SHRINK_SECONDS
-        first = failures[0]
-        known = self._smallest.get(first.identity)
-        if known is None:
-            self._smallest[first.identity] = Found(first, judged)
-        else:
-            known.count += 1
-            if case_size(judged.case) < case_size(known.judged.case):
-                known.judged, known.violation = judged, first
+        for violation in failures:
+            known = self._smallest.get(violation.identity)
+            if known is None:
+                self._smallest[violation.identity] = Found(violation, judged)
+            elif case_size(judged.case) < case_size(known.judged.case):
+                known.judged, known.violation = judged, violation
 
-    def _finished(self, found: Found) -> Found:
+    def _finished(self, found: Found, until: float) -> Found:
         """Return a fault with its polished case, or marked flaky."""
         identity = found.violation.identity
         if not all(self._shows(identity, found.judged.case) for _ in range(RETRIES)):
             found.flaky = True
             return found
-        until = monotonic() + SHRINK_SECONDS
         smallest = polish(
             found.judged.case,
             lambda case: self._shows(identity, case),

@@ -108,8 +108,8 @@ def save_found(found: Found, folder: Path) -> None:
         what=violation.what,
         subject=seen.subject,
         executor=seen.executor,
-        headline=violation.headline,
         flaky=found.flaky,
+        failure=violation.lines()[0],
     )
     write_case_file(path, found.judged.case, record)
     found.file = str(path)

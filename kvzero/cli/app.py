@@ -16,7 +16,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from kvzero.campaign.fuzz import Budget, Fuzzer
+from kvzero.campaign.fuzz import Budget, Fuzzer, cases_for
 from kvzero.campaign.judging import Judge
 from kvzero.campaign.outcome import RunResult, save_found
 from kvzero.campaign.tally import EXIT_HARNESS, EXIT_USAGE, Tally
@@ -27,7 +27,6 @@ from kvzero.cli.output import Progress, print_results
 from kvzero.errors import CaseError, KvzeroError, LayoutError, SubjectError
 from kvzero.executors import executor_named
 from kvzero.presets import preset_names
-from kvzero.strategies import cases
 from kvzero.subjects.registry import find_subject
 
 FUZZ_PROGRAMS = 200_000
@@ -131,8 +130,7 @@ def fuzz(
     judge = _judge(subject, executor, FUZZ_PROGRAMS, strict_cost=strict_cost)
     budget = Budget(seconds, max_examples)
     progress = Progress(f"fuzz {subject} on {judge.executor.name}, seed {seed}")
-    contract = judge.subject.contract
-    tally = Fuzzer(judge, cases(contract=contract), seed, budget, progress).run()
+    tally = Fuzzer(judge, cases_for(judge), seed, budget, progress).run()
     progress.close()
     for found in tally.found.values():
         if judge.counts(found.violation):

@@ -19,7 +19,7 @@ from kvzero.subjects.registry import find_subject
 gpu = pytest.mark.skipif(not device_available(), reason="torch finds no GPU")
 
 LAYOUT = Layout(4, (Allocation(2048),), (Run(272, 512), Run(128, 512, 272)))
-CASE = Case(LAYOUT, (Call(id_runs([1, 3])), Call(id_runs([0, 3, 0]), "device")))
+CASE = Case(LAYOUT, (Call(id_runs([1, 3])), Call(id_runs([0, 3, 0]), "tensor")))
 
 
 class FakeEvent:

@@ -126,6 +126,7 @@ def test_device_tensors_that_are_no_ids_are_refused(
 
 
 @pytest.mark.usefixtures("no_waiting")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode:UserWarning")
 @pytest.mark.parametrize("form", ["list", "array", "pinned", "int64", "int32"])
 def test_a_call_does_not_wait_for_the_device(cache: Cache, form: str) -> None:
     ids = torch.tensor(IDS)

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from kvzero.subjects.element_table import TRUSTS_IDS
 from kvzero.subjects.faults.fault import Fault
-from kvzero.subjects.masked_3d import Masked3DZeroer
+from kvzero.subjects.faults.within_limits import WithinLimits
 
 FAULT = Fault(
     "ids-not-validated",
     replace(TRUSTS_IDS, checks_ids=True),
-    Masked3DZeroer,
+    WithinLimits,
     kind="unchecked-block-id",
     breaks="bad_ids_are_refused",
     what="bad-ids-accepted",

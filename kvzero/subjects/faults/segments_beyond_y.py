@@ -5,24 +5,16 @@ The ids are split so that no product wraps: the y axis is the only fault.
 Kind: a grid dimension beyond the platform's. Source: public reports, vLLM issue 52381.
 """
 
-import torch
-
 from kvzero.limits import INT32_MAX
 from kvzero.subjects.element_table import TRUSTS_IDS
 from kvzero.subjects.faults.fault import Fault
-from kvzero.subjects.masked_3d import Masked3DZeroer, zero_masked_3d
+from kvzero.subjects.faults.within_limits import WithinLimits
 
 
-class SegmentsBeyondYZeroer(Masked3DZeroer):
-    """Launches over (some ids, all segments, chunks)."""
+class SegmentsBeyondYZeroer(WithinLimits):
+    """Everything is split but the segments."""
 
-    def launch(self, ids: torch.Tensor) -> None:
-        """Launch the kernel once for as many ids as keep the product below 2**31."""
-        chunks, block_size, segments = self.meta
-        for part in ids.split(max(INT32_MAX // (segments * chunks), 1)):
-            zero_masked_3d[len(part), segments, chunks](
-                self.table, part.clone(), block_size
-            )
+    max_segments = INT32_MAX
 
 
 FAULT = Fault(

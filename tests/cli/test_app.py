@@ -1,0 +1,184 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from kvzero.case import Call, Case, IdRun
+from kvzero.casefile import write_case_file
+from kvzero.layout import Allocation, Axis, Layout, Run
+
+from .conftest import Kvzero
+
+ON_FOOTPRINT = ("--executor", "footprint")
+KEYS = {
+    "verdict",
+    "exit_code",
+    "subject",
+    "executor",
+    "workers",
+    "cases",
+    "launches",
+    "programs",
+    "judged",
+    "not_judged",
+    "violations",
+    "seconds",
+}
+SMALL = Case(
+    Layout(4, (Allocation(256),), (Run(20, 64), Run(4, 64, 32))),
+    (Call((IdRun(1), IdRun(3))),),
+)
+TALL = Case(
+    Layout(1, (Allocation(2**20),), (Run(4, 4, axes=(Axis(65_536, 8),)),)),
+    (Call((IdRun(0),)),),
+)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> str:
+    write_case_file(tmp_path / "small.json", SMALL)
+    return "small.json"
+
+
+@pytest.fixture
+def tall(tmp_path: Path) -> str:
+    write_case_file(tmp_path / "tall.json", TALL)
+    return "tall.json"
+
+
+def test_verify_of_a_case_file_is_green(kvzero: Kvzero, small: str) -> None:
+    outcome = kvzero("verify", small, "--json", *ON_FOOTPRINT)
+    assert outcome.code == 0
+    assert KEYS <= set(outcome.json)
+    assert outcome.json["verdict"] == "no fault found"
+    assert outcome.json["judged"]["listed_pages_are_zero"] == 1
+    assert outcome.json["environments"][0]["semantics"] == "TTIR"
+
+
+def test_verify_says_what_was_judged_and_by_what(kvzero: Kvzero, small: str) -> None:
+    outcome = kvzero("verify", small, *ON_FOOTPRINT)
+    assert "judged by   footprint (TTIR), cuda:90" in outcome.out
+    assert "judged      unlisted_bytes_are_untouched: 1" in outcome.out
+    assert "not judged  bad_ids_are_refused: 1" in outcome.out
+
+
+def test_verify_of_a_fault_explains_it_and_exits_with_1(
+    kvzero: Kvzero, small: str
+) -> None:
+    outcome = kvzero("verify", small, "--subject", "mask-missing", *ON_FOOTPRINT)
+    assert outcome.code == 1
+    assert "unlisted_bytes_are_untouched: " in outcome.out
+    assert "at mask_missing.py:" in outcome.out
+    assert outcome.out.count("replay   kvzero replay small.json") == 1
+
+
+def test_a_rejected_launch_is_a_fault_and_no_refusal(kvzero: Kvzero, tall: str) -> None:
+    outcome = kvzero("verify", tall, "--subject", "masked-3d", "--json", *ON_FOOTPRINT)
+    kinds = {(v["kind"], v["what"]) for v in outcome.json["violations"]}
+    assert outcome.code == 1
+    assert ("fault", "cuda-y") in kinds
+    assert "refusal" not in {kind for kind, _ in kinds}
+
+
+def test_several_subjects_give_one_table(kvzero: Kvzero, tall: str) -> None:
+    subjects = ("--subject", "masked-3d", "--subject", "kvzero")
+    outcome = kvzero("verify", tall, *subjects, *ON_FOOTPRINT)
+    assert outcome.code == 1
+    assert "(1, 65536, 1)" in outcome.out
+    assert "kvzero: no fault found" in outcome.out
+
+
+def test_a_cost_fails_the_run_only_if_asked(kvzero: Kvzero, tmp_path: Path) -> None:
+    page = Layout(1, (Allocation(2**21),), (Run(2**20, 2**20), Run(4, 4, 2**20)))
+    write_case_file(tmp_path / "c.json", Case(page, (Call((IdRun(0),)),)))
+    arguments = ("verify", "c.json", "--subject", "flat-1d", *ON_FOOTPRINT)
+    assert kvzero(*arguments).code == 0
+    assert kvzero(*arguments, "--strict-cost").code == 1
+
+
+def test_fuzz_saves_a_shrunk_case_that_replays(kvzero: Kvzero) -> None:
+    found = kvzero(
+        *("fuzz", "--subject", "page-as-stride", "--seed", "3"),
+        *("--max-examples", "2000", "--json", *ON_FOOTPRINT),
+    )
+    assert found.code == 1
+    violation = found.json["violations"][0]
+    assert (violation["runs"], violation["blocks"]) == (1, 2)
+    assert not violation["flaky"]
+    replayed = kvzero("replay", violation["file"], "--json", *ON_FOOTPRINT)
+    assert replayed.code == 1
+    assert replayed.json["subject"] == "page-as-stride"
+    assert violation["what"] in {v["what"] for v in replayed.json["violations"]}
+    fixed = kvzero("replay", violation["file"], "--subject", "kvzero", *ON_FOOTPRINT)
+    assert fixed.code == 0
+
+
+def test_fuzz_is_green_when_the_budget_is_up(kvzero: Kvzero) -> None:
+    outcome = kvzero("fuzz", "--max-examples", "30", "--json", *ON_FOOTPRINT)
+    assert outcome.code == 0
+    assert outcome.json["cases"] == 30
+    assert isinstance(outcome.json["seed"], int)
+    assert not Path("regressions").exists()
+
+
+def test_a_case_without_a_listed_page_is_not_green(
+    kvzero: Kvzero, tmp_path: Path
+) -> None:
+    nothing = Case(Layout(1, (Allocation(8),), (Run(4, 4),)), ())
+    write_case_file(tmp_path / "nothing.json", nothing)
+    outcome = kvzero("verify", "nothing.json", "--json", *ON_FOOTPRINT)
+    assert outcome.code == 5
+    assert outcome.json["verdict"] == "nothing judged"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("verify",), "nothing to verify"),
+        (("verify", "absent.json"), "absent.json"),
+        (("verify", "broken.json"), "broken.json"),
+        (("verify", "--preset", "llama"), "preset='llama', but must be one of"),
+        (("fuzz", "--subject", "kvzer"), "did you mean kvzero?"),
+        (("fuzz", "--subject", "json:dumps"), "it lacks name, contract, build"),
+        (("fuzz", "--subject", "no_such:thing"), "cannot be imported"),
+        (("fuzz", "--max-time", "soon"), "'soon', but must be a positive number"),
+        (("fuzz", "--executor", "abacus"), "abacus"),
+        (("replay", "."), "no case file in this folder"),
+    ],
+)
+def test_bad_usage_is_one_clear_error_with_exit_code_2(
+    kvzero: Kvzero, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    if "broken.json" in arguments:
+        (tmp_path / "broken.json").write_text('{"kvzero": 1, "case": {"layout": 3}}')
+    outcome = kvzero(*arguments)
+    assert outcome.code == 2
+    assert said in " ".join(outcome.err.split())
+    assert "Traceback" not in outcome.err
+
+
+def test_an_error_of_ours_exits_with_3(
+    kvzero: Kvzero, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvzero.cli.app.find_subject", lambda _name: 1 / 0)
+    outcome = kvzero("fuzz", "--max-examples", "1", *ON_FOOTPRINT)
+    assert outcome.code == 3
+    assert "ZeroDivisionError" in outcome.err
+
+
+def test_a_device_that_is_not_there_exits_with_3(
+    kvzero: Kvzero, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    outcome = kvzero("fuzz", "--max-examples", "1", "--executor", "device")
+    assert outcome.code == 3
+    assert "torch finds no GPU here" in outcome.err
+
+
+def test_json_is_the_only_thing_on_standard_output(kvzero: Kvzero, small: str) -> None:
+    assert json.loads(kvzero("verify", small, "--json", *ON_FOOTPRINT).out)
+
+
+@pytest.mark.parametrize("verb", ["verify", "fuzz", "replay"])
+def test_help_of_every_verb_has_an_example(kvzero: Kvzero, verb: str) -> None:
+    assert f"Example: kvzero {verb}" in " ".join(kvzero(verb, "--help").out.split())

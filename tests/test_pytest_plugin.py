@@ -1,0 +1,106 @@
+"""The plugin, in test runs of its own.
+
+They run in this process, and pytester forgets the modules that each run imports; torch
+does not survive being imported twice. So everything is imported here first.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kvzero.campaign.judging
+import kvzero.executors.footprint
+import kvzero.subjects.faults.mask_missing
+import kvzero.subjects.ours  # noqa: F401 - see above
+from kvzero.case import Call, Case, IdRun
+from kvzero.casefile import Finding, write_case_file
+from kvzero.layout import Allocation, Layout, Run
+
+pytest_plugins = ["pytester"]
+
+CASE = Case(
+    Layout(2, (Allocation(256),), (Run(20, 64),)), (Call((IdRun(1), IdRun(0))),)
+)
+FOUND = Finding("unlisted_bytes_are_untouched", "fault", "w", "mask-missing", "footprint")
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    """Return a project with one case file, found on a faulty subject."""
+    folder = pytester.mkdir("regressions") / "unlisted_bytes_are_untouched"
+    write_case_file(folder / "short-page.json", CASE, FOUND)
+    return pytester
+
+
+def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    executor = ("--kvzero-executor", "footprint")
+    return project.runpytest_inprocess("-p", "no:cacheprovider", *executor, *arguments)
+
+
+def test_a_case_file_is_a_test_on_the_subject_that_it_was_found_with(
+    project: pytest.Pytester,
+) -> None:
+    result = run(project)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*unlisted_bytes_are_untouched: *",
+            "*replay *kvzero replay regressions/*/short-page.json",
+        ]
+    )
+
+
+def test_the_subject_can_be_chosen_by_option(project: pytest.Pytester) -> None:
+    run(project, "--kvzero-subject", "kvzero").assert_outcomes(passed=1)
+
+
+def test_the_subject_can_be_chosen_by_ini(project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nkvzero_subject = kvzero\n")
+    run(project).assert_outcomes(passed=1)
+
+
+def test_a_broken_case_file_fails_with_one_clear_line(
+    project: pytest.Pytester,
+) -> None:
+    broken = project.path / "regressions" / "broken.json"
+    broken.write_text('{"kvzero": 1}', encoding="utf-8")
+    result = run(project, "--kvzero-subject", "kvzero", str(broken))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*broken.json*case*"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_a_case_whose_property_was_not_judged_is_skipped_with_the_reason(
+    project: pytest.Pytester,
+) -> None:
+    bad_ids = Finding("bad_ids_are_refused", "fault", "w", "kvzero", "footprint")
+    write_case_file(project.path / "regressions" / "ids.json", CASE, bad_ids)
+    result = run(project, "-rs", "regressions/ids.json")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*bad_ids_are_refused was not judged: *"])
+
+
+def test_json_outside_a_folder_of_regressions_is_left_alone(
+    project: pytest.Pytester,
+) -> None:
+    (project.path / "other.json").write_text("{", encoding="utf-8")
+    run(project, "other.json").assert_outcomes()
+
+
+@pytest.mark.slow
+def test_loading_the_plugin_imports_neither_torch_nor_triton(tmp_path: Path) -> None:
+    test = tmp_path / "test_it.py"
+    test.write_text(
+        "import sys\n"
+        "def test_it():\n"
+        "    assert 'kvzero.pytest_plugin' in sys.modules\n"
+        "    assert not {'torch', 'triton', 'numpy'} & set(sys.modules)\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "pytest", "-q"]
+    done = subprocess.run(
+        [*command, str(test)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
