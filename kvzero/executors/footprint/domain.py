@@ -1,0 +1,160 @@
+"""The programs that are evaluated together, and how some of them are picked.
+
+Programs stand in a rectangle of rows and columns: rows are pairs of (y, z), columns
+are x. A value is an array that broadcasts over the rectangle, so what depends on y
+alone costs one number a row, and what is the same for all programs one number. A branch
+whose condition depends on rows only keeps rows, and so on; any other condition leaves
+single programs, which then stand in one column.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvzero.limits import Grid
+
+Array = NDArray[Any]  # Any: bool or a signed integer of any width
+Scalar = Any  # np.generic where all programs agree, else an Array of shape [1|A, 1|B]
+Index = NDArray[np.intp]
+
+
+class Pick:
+    """Some programs of a rectangle: whole rows, whole columns, or single programs."""
+
+    __slots__ = ("cols", "rows")
+
+    def __init__(self, rows: Index | None, cols: Index | None) -> None:
+        """Pick rows, columns, or the programs at both."""
+        self.rows = rows
+        self.cols = cols
+
+    def shape(self, whole: tuple[int, int]) -> tuple[int, int]:
+        """Return the shape of what is picked out of a rectangle."""
+        if self.rows is None:
+            return whole[0], whole[1] if self.cols is None else len(self.cols)
+        return len(self.rows), whole[1] if self.cols is None else 1
+
+    def take(self, array: Array) -> Array:
+        """Return the picked part of an array that broadcasts over the rectangle."""
+        rows, cols = self.rows, self.cols
+        if cols is None or rows is None:
+            if rows is not None and array.shape[0] != 1:
+                return array[rows]
+            if cols is not None and array.shape[1] != 1:
+                return array[:, cols]
+            return array
+        if array.shape[0] == 1:
+            return array if array.shape[1] == 1 else array[0, cols][:, None]
+        if array.shape[1] == 1:
+            return array[rows]
+        return array[rows, cols][:, None]
+
+    def put(self, target: Array, value: Any) -> None:  # Any: an Array or a number
+        """Write a value over the picked part into one over the whole rectangle."""
+        if self.rows is None:
+            target[:, slice(None) if self.cols is None else self.cols] = value
+        elif self.cols is None:
+            target[self.rows] = value
+        else:
+            column = value[:, 0] if isinstance(value, np.ndarray) else value
+            target[self.rows, self.cols] = column
+
+
+def pick_where(condition: Array) -> Pick:
+    """Return the programs where a condition holds; it must differ between programs."""
+    rows, cols = condition.shape[:2]
+    if cols == 1:
+        return Pick(np.flatnonzero(condition), None)
+    if rows == 1:
+        return Pick(None, np.flatnonzero(condition))
+    return Pick(*np.nonzero(condition))
+
+
+class Domain:
+    """The programs of a frame.
+
+    Attributes:
+        shape: Rows and columns.
+    """
+
+    __slots__ = ("_ids", "_parent", "_pick", "shape")
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        ids: tuple[Scalar, Scalar, Scalar] | None = None,
+        parent: "Domain | None" = None,
+        pick: Pick | None = None,
+    ) -> None:
+        """Hold program ids, or find them in a parent when they are asked for."""
+        self.shape = shape
+        self._ids = ids
+        self._parent = parent
+        self._pick = pick
+
+    @property
+    def programs(self) -> int:
+        """Return the number of programs."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def ids(self) -> tuple[Scalar, Scalar, Scalar]:
+        """Return the program ids in x, y and z, int32."""
+        if self._ids is None:
+            if self._parent is None or self._pick is None:
+                raise AssertionError("a domain has program ids or a parent")
+            pick = self._pick
+            x, y, z = (
+                pick.take(axis) if isinstance(axis, np.ndarray) else axis
+                for axis in self._parent.ids
+            )
+            self._ids = (x, y, z)
+        return self._ids
+
+    def picked(self, pick: Pick) -> "Domain":
+        """Return the domain of the picked programs."""
+        return Domain(pick.shape(self.shape), None, self, pick)
+
+    def program(self, row: int, col: int) -> Grid:
+        """Return the id of one program."""
+        x, y, z = (
+            int(np.broadcast_to(axis, self.shape)[row, col]) for axis in self.ids
+        )
+        return x, y, z
+
+    def halves(self) -> tuple["Domain", "Domain"]:
+        """Return the domain in two parts."""
+        rows, cols = self.shape
+        if rows > 1:
+            parts = np.split(np.arange(rows), [rows // 2])
+            picks = [Pick(part, None) for part in parts]
+        else:
+            parts = np.split(np.arange(cols), [cols // 2])
+            picks = [Pick(None, part) for part in parts]
+        return self.picked(picks[0]), self.picked(picks[1])
+
+
+def grid_domains(grid: Grid, programs: int) -> list[Domain]:
+    """Return a grid in parts of at most about `programs` programs, z fastest in rows.
+
+    Neighbouring z are mostly neighbouring chunks of one page, so that their stores join
+    without sorting.
+    """
+    x, y, z = grid
+    width = min(x, programs)
+    height = max(programs // width, 1)
+    domains = []
+    for row in range(0, y * z, height):
+        rows = np.arange(row, min(row + height, y * z), dtype=np.int64)
+        in_y, in_z = (part.astype(np.int32)[:, None] for part in np.divmod(rows, z))
+        for col in range(0, x, width):
+            end = min(col + width, x)
+            in_x = np.arange(col, end, dtype=np.int64).astype(np.int32)[None, :]
+            ids = (_uniform(in_x), _uniform(in_y), _uniform(in_z))
+            domains.append(Domain((len(rows), end - col), ids))
+    return domains
+
+
+def _uniform(array: Array) -> Scalar:
+    return array[0, 0] if array.size == 1 else array

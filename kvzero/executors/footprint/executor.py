@@ -1,0 +1,268 @@
+"""The footprint executor: what a subject stores, with no GPU.
+
+The subject runs unmodified on addresses without memory behind them. Each kernel that it
+launches is compiled for the case's platform and, instead of being launched, evaluated
+over its whole grid; what it stores is compared with the oracle after each call.
+"""
+
+from typing import Any
+
+import torch
+
+from kvzero import oracle
+from kvzero.case import ID_DTYPES, Case
+from kvzero.errors import EnvironmentMissingError, InternalError
+from kvzero.executors.arrival import block_ids_for, reuse_ids
+from kvzero.executors.footprint.arena import arena, arena_tensors
+from kvzero.executors.footprint.evaluate import Evaluator, LaunchResult
+from kvzero.executors.footprint.facts import (
+    joined,
+    missed_bytes,
+    nothing,
+    stored_bytes,
+    touched_bytes,
+)
+from kvzero.executors.footprint.frame import NotJudgedError
+from kvzero.executors.footprint.launch_memory import CaseMemory
+from kvzero.executors.footprint.real_memory import RealMemory, reachable_tensors
+from kvzero.executors.footprint.shadow import Shadow
+from kvzero.executors.footprint.watch import ArenaWatch
+from kvzero.memory import Addresses, Pool, place
+from kvzero.observation import (
+    WARMUP_CALL,
+    CallObservation,
+    Launch,
+    Misstep,
+    Observation,
+    Raised,
+    WrongBytes,
+)
+from kvzero.subjects.protocol import HoldsMemory, Subject, WarmsUp
+from kvzero.triton_internals import TRITON_VERSION, LaunchEvent, dry_driver
+
+BYTE_PROPERTIES = ("listed_pages_are_zero", "unlisted_bytes_are_untouched")
+PROGRAM_PROPERTIES = (*BYTE_PROPERTIES, "promises_hold", "results_are_defined")
+_SHORT_GAP_BYTES = 2**20
+
+
+class FootprintExecutor:
+    """Runs subjects without a GPU and judges what they store, byte for byte.
+
+    Attributes:
+        name: ``"footprint"``.
+        max_programs: Programs evaluated for one case; of launches beyond it only the
+            legality is judged. None: no limit.
+    """
+
+    name = "footprint"
+
+    def __init__(self, *, max_programs: int | None = None) -> None:
+        """Keep the limit, and everything that is compiled, for all cases."""
+        self.max_programs = max_programs
+        self._evaluator = Evaluator()
+
+    def fits(self, case: Case) -> bool:
+        """Return whether the case's memory fits the arena of this machine."""
+        return _addresses(case, len(arena())) is not None
+
+    def run(self, subject: Subject, case: Case) -> Observation:
+        """Return what the subject did on the case."""
+        addresses = _addresses(case, len(arena()))
+        if addresses is None:
+            reason = f"the case's memory exceeds {len(arena())} B of address space"
+            return _observed(
+                subject, case, not_judged=tuple((p, reason) for p in PROGRAM_PROPERTIES)
+            )
+        return _CaseRun(subject, case, addresses, self._evaluator, self.max_programs)()
+
+
+def _addresses(case: Case, available_bytes: int) -> Addresses | None:
+    """Return where allocations lie, with shorter gaps where they would not fit."""
+    for longest_gap in (None, _SHORT_GAP_BYTES):
+        addresses = place(case, longest_gap_bytes=longest_gap)
+        if addresses.total_bytes <= available_bytes:
+            return addresses
+    return None
+
+
+def _observed(subject: Subject, case: Case, **facts: Any) -> Observation:
+    """Return an observation; `facts` are its other fields."""
+    environment = f"{case.platform}, triton {TRITON_VERSION}, torch {torch.__version__}"
+    return Observation(subject.name, "footprint", "TTIR", environment, **facts)
+
+
+class _CaseRun:
+    """One case from build to last call."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        case: Case,
+        addresses: Addresses,
+        evaluator: Evaluator,
+        max_programs: int | None,
+    ) -> None:
+        self._subject = subject
+        self._case = case
+        self._evaluator = evaluator
+        self._programs_left = max_programs
+        sizes = case.layout.allocation_sizes
+        self._shadow = Shadow(case.seed, addresses, sizes, arena().start)
+        bases = self._shadow.base_addresses
+        tensors = arena_tensors(bases, sizes)
+        self._pool = Pool(case.layout, tensors, torch.device("cpu"))
+        self._real = RealMemory(arena())
+        self._memory = CaseMemory(self._shadow, arena(), self._real, self._register)
+        self._zeroer: Any = None  # Any: a Zeroer, with or without its extras
+        self._ids: Any = None  # Any: whatever the call's ids are
+        self._call = WARMUP_CALL
+        self._launches: list[Launch] = []
+        self._results: list[LaunchResult] = []
+        self._programs = 0
+        self._not_judged: dict[tuple[str, str], None] = {}
+        self._blind = False
+
+    def __call__(self) -> Observation:
+        """Run everything and return what was seen."""
+        calls: list[CallObservation] = []
+        with dry_driver(self._case.platform, self._on_launch):
+            built = self._set_up()
+            if built is None:
+                setup = self._setup_facts()
+                for index in range(len(self._case.calls)):
+                    calls.append(self._observe_call(index, setup))
+                    setup = _NOTHING
+        return _observed(
+            self._subject,
+            self._case,
+            calls=tuple(calls),
+            launches=tuple(self._launches),
+            has_warmup=isinstance(self._zeroer, WarmsUp),
+            built=built,
+            not_judged=tuple(self._not_judged),
+        )
+
+    def _set_up(self) -> Raised | None:
+        """Build the subject and warm it up; return what went wrong."""
+        try:
+            with ArenaWatch(arena()) as watch:
+                self._zeroer = self._subject.build(self._pool)
+                if isinstance(self._zeroer, WarmsUp):
+                    self._zeroer.warmup()
+        except (InternalError, EnvironmentMissingError):
+            raise
+        except Exception as error:  # whatever a subject raises is an observation
+            return _raised(error)
+        self._note_torch_work(watch)
+        return None
+
+    def _observe_call(self, index: int, setup: "_SetupFacts") -> CallObservation:
+        self._call, self._results, self._programs = index, [], 0
+        call = self._case.calls[index]
+        num_blocks = self._case.layout.num_blocks
+        self._ids = block_ids_for(call, self._pool.device, num_blocks)
+        raised = self._zero()
+        if call.arrival != "device" and call.dtype in ID_DTYPES:
+            reuse_ids(self._ids, num_blocks)
+        return self._facts(index, raised, setup)
+
+    def _zero(self) -> Raised | None:
+        try:
+            with ArenaWatch(arena()) as watch:
+                self._zeroer.zero(self._ids)
+        except (InternalError, EnvironmentMissingError):
+            raise
+        except Exception as error:  # whatever a subject raises is an observation
+            self._note_torch_work(watch)
+            return _raised(error)
+        self._note_torch_work(watch)
+        return None
+
+    def _note_torch_work(self, watch: ArenaWatch) -> None:
+        if watch.touched:
+            names = ", ".join(sorted(set(watch.touched)))
+            self._give_up(
+                f"torch operations on the case's memory: {names}", BYTE_PROPERTIES
+            )
+
+    def _give_up(
+        self, reason: str, properties: tuple[str, ...] = PROGRAM_PROPERTIES
+    ) -> None:
+        """Judge no bytes of this call and of those after it."""
+        self._blind = True
+        for name in properties:
+            self._not_judged[name, reason] = None
+
+    def _setup_facts(self) -> "_SetupFacts":
+        touched = touched_bytes(self._results, nothing(), nothing(), self._shadow)
+        missteps = tuple(m for result in self._results for m in result.missteps)
+        return _SetupFacts(touched, missteps)
+
+    def _facts(
+        self, index: int, raised: Raised | None, setup: "_SetupFacts"
+    ) -> CallObservation:
+        bases = self._shadow.base_addresses
+        must = oracle.must_be_zero(self._case, index, bases)
+        may = oracle.may_be_zero(self._case, index, bases)
+        touched = touched_bytes(self._results, must, may, self._shadow)
+        missed = WrongBytes() if self._blind else missed_bytes(must, self._shadow)
+        stored, _ = stored_bytes(self._results)
+        return CallObservation(
+            raised=raised,
+            bytes_judged=not self._blind,
+            missed=missed,
+            touched=joined(setup.touched, touched),
+            stored_bytes=stored.total_bytes,
+            missteps=(
+                *setup.missteps,
+                *(m for result in self._results for m in result.missteps),
+            ),
+            programs=self._programs,
+        )
+
+    def _register(self) -> None:
+        """Register all memory that the subject holds by now."""
+        for holder in (self._zeroer, self._ids):
+            for tensor in reachable_tensors(holder):
+                self._real.add(tensor)
+        if isinstance(self._zeroer, HoldsMemory):
+            for tensor in self._zeroer.extra_memory:
+                self._real.add(tensor)
+
+    def _on_launch(self, event: LaunchEvent) -> None:
+        """Record a launch and evaluate it, if the platform runs it."""
+        self._launches.append(event.launch(self._call))
+        programs = event.shape.programs
+        if event.fate != "runs" or not programs:
+            return
+        self._programs += programs
+        left = self._programs_left
+        if left is not None:
+            self._programs_left = left - programs
+            if programs > left:
+                self._give_up(f"{programs} programs exceed the cap")
+                return
+        try:
+            self._results.append(self._evaluator.evaluate(event, self._memory))
+        except NotJudgedError as error:
+            self._give_up(str(error))
+        except Exception as error:  # a bug of ours must not reach the subject
+            self._give_up(
+                f"a bug in kvzero, please report it: {type(error).__name__}: {error} "
+                f"({event.kernel.name} at {event.kernel.place})"
+            )
+
+
+class _SetupFacts:
+    """What the constructor and the warm-up did that they must not do."""
+
+    def __init__(self, touched: WrongBytes, missteps: tuple[Misstep, ...]) -> None:
+        self.touched = touched
+        self.missteps = missteps
+
+
+_NOTHING = _SetupFacts(WrongBytes(), ())
+
+
+def _raised(error: Exception) -> Raised:
+    return Raised(type(error).__name__, str(error), isinstance(error, ValueError))

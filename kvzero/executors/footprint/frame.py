@@ -1,0 +1,185 @@
+"""The state of an evaluation: frames of slots, missteps, and a budget of steps.
+
+A frame holds the values of some programs. Where a branch leaves only part of them, a
+child frame is made, and a value is picked out of the parent's when it is first read.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kvzero.executors.footprint.domain import Domain, Pick, Scalar
+from kvzero.executors.footprint.values import Partial, Value, taken
+from kvzero.limits import Grid
+from kvzero.observation import Misstep
+
+if TYPE_CHECKING:
+    from kvzero.executors.footprint.launch_memory import LaunchMemory
+
+MAX_STEPS = 4_000_000
+"""Operations evaluated for one part of a launch: a kernel that loops for ever stops."""
+
+
+class NotJudgedError(Exception):
+    """Something that the evaluator does not do; the text names it and its line."""
+
+
+class MisstepLog:
+    """Missteps of one launch, one entry a kind and place."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._found: dict[tuple[str, str, str], tuple[str, Grid, int]] = {}
+
+    def add(
+        self, kind: str, place: str, text: str, program: Grid, count: int, key: str = ""
+    ) -> None:
+        """Count a misstep; the first of its kind and place keeps its text."""
+        name = (kind, place, key)
+        first = self._found.get(name)
+        if first is None:
+            self._found[name] = (text, program, count)
+        else:
+            self._found[name] = (first[0], first[1], first[2] + count)
+
+    def extend(self, other: "MisstepLog") -> None:
+        """Add all missteps of another log."""
+        for (kind, place, key), (text, program, count) in other.entries():
+            self.add(kind, place, text, program, count, key)
+
+    def entries(self) -> list[tuple[tuple[str, str, str], tuple[str, Grid, int]]]:
+        """Return kind, place and key with text, first program and count."""
+        return list(self._found.items())
+
+    def missteps(self) -> tuple[Misstep, ...]:
+        """Return what was found, in the order of first occurrence."""
+        return tuple(
+            Misstep(kind, text, place, program, count)
+            for (kind, place, _), (text, program, count) in self._found.items()
+        )
+
+
+class Run:
+    """The evaluation of one part of a launch.
+
+    Attributes:
+        memory: Where loads and stores go.
+        grid: Programs of the launch in x, y and z.
+        missteps: What went wrong so far.
+        functions: Built functions of the module, by name.
+    """
+
+    def __init__(
+        self, memory: "LaunchMemory", grid: Grid, functions: dict[str, Any]
+    ) -> None:
+        """Begin with an empty log and a full budget."""
+        self.memory = memory
+        self.grid = grid
+        self.missteps = MisstepLog()
+        self.functions = functions
+        self._steps = 0
+
+    def spend(self, steps: int, place: str) -> None:
+        """Count operations.
+
+        Raises:
+            NotJudgedError: The budget is spent.
+        """
+        self._steps += steps
+        if self._steps > MAX_STEPS:
+            raise NotJudgedError(f"more than {MAX_STEPS} steps in a loop at {place}")
+
+
+class Frame:
+    """The values of some programs.
+
+    Attributes:
+        values: One a slot; None: not there yet, or in the parent.
+        domain: The programs.
+        run: The evaluation.
+    """
+
+    __slots__ = ("_parent", "_pick", "_template", "domain", "run", "values")
+
+    def __init__(
+        self,
+        template: list[Value],
+        domain: Domain,
+        run: Run,
+        parent: "Frame | None" = None,
+        pick: Pick | None = None,
+    ) -> None:
+        """Begin with the constants of the template."""
+        self.values = list(template)
+        self._template = template
+        self.domain = domain
+        self.run = run
+        self._parent = parent
+        self._pick = pick
+
+    def get(self, slot: int) -> Value:
+        """Return the value of a slot."""
+        value = self.values[slot]
+        if value is None:
+            if self._parent is None or self._pick is None:
+                raise AssertionError(f"slot {slot} is read before it is written")
+            value = self.values[slot] = taken(self._parent.get(slot), self._pick)
+        return value
+
+    def picked(self, pick: Pick) -> "Frame":
+        """Return a frame for some of the programs."""
+        domain = self.domain.picked(pick)
+        return Frame(self._template, domain, self.run, self, pick)
+
+    def condition(self, slot: int, place: str) -> Scalar:
+        """Return a condition that decides where programs go.
+
+        A condition that depends on an undefined value is a misstep.
+        """
+        value = self.get(slot)
+        if value.__class__ is Partial:
+            self.misstep(
+                "undefined-value",
+                place,
+                "a branch depends on a lane that a load left undefined",
+                value.undefined,
+            )
+            value = value.value
+        if isinstance(value, np.ndarray) and value.size == 1:
+            return value.reshape(-1)[0]
+        return value
+
+    def misstep(
+        self,
+        kind: str,
+        place: str,
+        text: str | Callable[[int, int], str],
+        where: Scalar,
+        key: str = "",
+    ) -> None:
+        """Record a misstep of the programs where `where` is true; none: do nothing.
+
+        Args:
+            kind: Kind of misstep.
+            place: File and line.
+            text: What happened, or a function of row and column that says it.
+            where: Which programs, bool.
+            key: Tells apart missteps of one kind and place.
+        """
+        if not np.any(where):
+            return
+        everywhere = np.broadcast_to(where, self.domain.shape)
+        row, col = np.unravel_index(int(np.argmax(everywhere)), self.domain.shape)
+        said = text if isinstance(text, str) else text(int(row), int(col))
+        program = self.domain.program(int(row), int(col))
+        count = int(np.count_nonzero(everywhere))
+        self.run.missteps.add(kind, place, said, program, count, key)
+
+
+def at_program(value: Scalar, row: int, col: int) -> int:
+    """Return the number that one program holds of a scalar."""
+    if not isinstance(value, np.ndarray):
+        return int(value)
+    rows, cols = value.shape[:2]
+    return int(value[row if rows > 1 else 0, col if cols > 1 else 0].reshape(-1)[0])

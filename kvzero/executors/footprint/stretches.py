@@ -1,0 +1,104 @@
+"""Sets of bytes as sorted, disjoint stretches, on NumPy arrays.
+
+The arithmetic is the oracle's; here it only changes clothes, without copying.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from kvzero import oracle
+from kvzero.layout import Int64Array
+from kvzero.oracle import Intervals
+
+
+class Stretches(NamedTuple):
+    """A set of bytes: [start, end) stretches, sorted, disjoint and not touching."""
+
+    starts: Int64Array
+    ends: Int64Array
+
+    @property
+    def total_bytes(self) -> int:
+        """Return the number of bytes in the set."""
+        return int((self.ends - self.starts).sum())
+
+    def as_intervals(self) -> Intervals:
+        """Return the set as the oracle writes it."""
+        return Intervals(torch.from_numpy(self.starts), torch.from_numpy(self.ends))
+
+    def union(self, other: "Stretches") -> "Stretches":
+        """Return the bytes in either set."""
+        if not len(other.starts):
+            return self
+        if not len(self.starts):
+            return other
+        return stretches(
+            np.concatenate([self.starts, other.starts]),
+            np.concatenate([self.ends, other.ends]),
+        )
+
+    def minus(self, other: "Stretches") -> "Stretches":
+        """Return the bytes of this set that are not in the other."""
+        if not len(self.starts) or not len(other.starts):
+            return self
+        if np.array_equal(self.starts, other.starts) and np.array_equal(
+            self.ends, other.ends
+        ):
+            return NO_BYTES
+        return of_intervals(oracle.subtract(self.as_intervals(), other.as_intervals()))
+
+    def common(self, other: "Stretches") -> "Stretches":
+        """Return the bytes in both sets."""
+        if not len(self.starts) or not len(other.starts):
+            return NO_BYTES
+        return of_intervals(oracle.intersect(self.as_intervals(), other.as_intervals()))
+
+    def holds(self, addresses: Int64Array, size: int = 1) -> NDArray[np.bool_]:
+        """Return whether any of the `size` bytes from each address is in the set."""
+        if not len(self.starts):
+            return np.zeros(addresses.shape, bool)
+        index = np.searchsorted(self.ends, addresses, side="right")
+        inside = index < len(self.starts)
+        starts = self.starts[np.minimum(index, len(self.starts) - 1)]
+        return inside & (starts < addresses + size)
+
+
+def of_intervals(intervals: Intervals) -> Stretches:
+    """Return one of the oracle's sets."""
+    return Stretches(intervals.starts.numpy(), intervals.ends.numpy())
+
+
+def stretches(starts: Int64Array, ends: Int64Array) -> Stretches:
+    """Return the bytes of any stretches: unsorted, overlapping or empty ones too."""
+    if len(starts) < _MANY:
+        return _few(starts, ends)
+    return of_intervals(
+        oracle.merge(
+            torch.from_numpy(np.ascontiguousarray(starts)),
+            torch.from_numpy(np.ascontiguousarray(ends)),
+        )
+    )
+
+
+def _few(starts: Int64Array, ends: Int64Array) -> Stretches:
+    """Do the same without the fixed costs of torch."""
+    full = ends > starts
+    if not full.all():
+        starts, ends = starts[full], ends[full]
+    if len(starts) < 2:
+        return Stretches(starts, ends)
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], np.maximum.accumulate(ends[order])
+    opens = np.ones(len(starts), bool)
+    opens[1:] = starts[1:] > ends[:-1]
+    closes = np.append(opens[1:], True)
+    return Stretches(starts[opens], ends[closes])
+
+
+_MANY = 4096
+"""Stretches from which on torch merges faster than NumPy."""
+
+NO_BYTES = Stretches(np.zeros(0, np.int64), np.zeros(0, np.int64))
