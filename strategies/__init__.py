@@ -7,7 +7,7 @@ from kvzero.strategies.block_lists import block_lists
 from kvzero.strategies.calls import calls
 from kvzero.strategies.cases import cases
 from kvzero.strategies.counts import counts
-from kvzero.strategies.layouts import layouts
+from kvzero.strategies.layouts import layouts, packings, runs
 from kvzero.strategies.pages import pages, strides
 from kvzero.strategies.placements import placements
 from kvzero.strategies.views import view_layouts, views
@@ -18,8 +18,10 @@ __all__ = [
     "cases",
     "counts",
     "layouts",
+    "packings",
     "pages",
     "placements",
+    "runs",
     "strides",
     "view_layouts",
     "views",

@@ -50,15 +50,26 @@ def draw_id_run(draw: st.DrawFn, num_blocks: int, span: Span) -> tuple[IdRun, ..
 
 
 @st.composite
-def id_runs(draw: st.DrawFn, num_blocks: int, span: Span) -> tuple[IdRun, ...]:
-    """Draw the runs of a list, the first one with a length from `span`."""
+def id_runs(
+    draw: st.DrawFn, num_blocks: int, span: Span, *, most: int = 2 * MAX_LIST
+) -> tuple[IdRun, ...]:
+    """Draw the runs of a list, the first one with a length from `span`.
+
+    Args:
+        draw: Hypothesis's.
+        num_blocks: Blocks of the cache.
+        span: Length of the first run.
+        most: Longest list.
+    """
     if not num_blocks:
         return ()
     found: tuple[IdRun, ...] = ()
     for index in range(draw_one(draw, NUM_RUNS)):
+        left = most - sum(run.count for run in found)
         if index:
-            span = Span(1, draw_count(draw, FURTHER_IDS))
-        found += draw_id_run(draw, num_blocks, span)
+            span = Span(1, draw_count(draw, min(left, FURTHER_IDS)))
+        if left:
+            found += draw_id_run(draw, num_blocks, span)
     return found
 
 
@@ -85,4 +96,5 @@ def block_lists(
     if not num_blocks or max_ids < low:
         return ()
     first = low - 1 + draw_count(draw, max_ids - low + 1)
-    return draw(id_runs(num_blocks, Span(first, first)))
+    ids = draw(id_runs(num_blocks, Span(first, first), most=max_ids))
+    return ids if ids or not min_ids else (IdRun(0, first, 0),)

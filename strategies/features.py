@@ -37,12 +37,14 @@ class Facts:
     @cached_property
     def pages(self) -> list[int]:
         """Return the distinct page sizes, smallest first."""
-        return sorted(set(self.table.page_bytes.tolist()))
+        pages: list[int] = np.unique(self.table.page_bytes).tolist()
+        return pages
 
     @cached_property
     def strides(self) -> list[int]:
         """Return the distinct block strides, smallest first."""
-        return sorted(set(self.table.stride_bytes.tolist()))
+        strides: list[int] = np.unique(self.table.stride_bytes).tolist()
+        return strides
 
     @property
     def num_blocks(self) -> int:
@@ -139,9 +141,10 @@ Feature = Callable[[Facts], bool]
 
 def _repeats(facts: Facts) -> bool:
     calls = facts.good_calls
-    return any(r.step == 0 and r.count > 1 for call in calls for r in call.ids) or any(
-        len(call.blocks(facts.num_blocks)) < call.num_ids for call in calls
-    )
+    if any(run.step == 0 and run.count > 1 for call in calls for run in call.ids):
+        return True
+    several = (call for call in calls if len(call.ids) > 1)
+    return any(len(call.blocks(facts.num_blocks)) < call.num_ids for call in several)
 
 
 def _falls(facts: Facts) -> bool:

@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 from hypothesis import strategies as st
 
 from kvzero.strategies.counts import Span, draw_integer, draw_one, weighted
+from kvzero.strategies.packing import Frame, Piece, Repeat
 from kvzero.strategies.pages import FEW_BYTES, aligned, draw_padding, draw_page
 from kvzero.strategies.reaches import Reach, near_chunk
-from kvzero.strategies.runs import Frame, Piece, Repeat
 
 MAX_POOL_BYTES = 2**43
 """Memory of one layout unless told otherwise: 8 TiB. With guards and gaps it stays far
@@ -41,7 +41,7 @@ REPEATS: tuple[tuple[Repeat, bool], ...] = weighted(
 )
 """How the segments repeat, and whether they are tiny beside one huge page."""
 FURTHER: tuple[int, ...] = weighted({0: 8, 1: 4, 2: 2})
-FRAMES: tuple[int, ...] = weighted({1: 29, 2: 9, 3: 3, 0: 1})
+FRAMES: tuple[int, ...] = weighted({1: 56, 2: 18, 3: 6, 0: 3})
 STEPS: tuple[Steps, ...] = weighted({"touching": 4, "apart": 3, "dense": 1})
 SURROUNDINGS: tuple[tuple[bool, bool], ...] = weighted(
     {(False, False): 8, (True, False): 3, (False, True): 3, (True, True): 1}
@@ -145,10 +145,10 @@ def draw_frame(
     """
     repeat, tiny = draw_one(draw, REPEATS)
     segments = draw_integer(draw, *reach.segments)
-    page = page_bytes or _page(draw, room, reach, segments)
     kernel_blocks = 1
     if repeat == "kernel_blocks":
         kernel_blocks = draw_integer(draw, 2, MAX_KERNEL_BLOCKS)
+    page = page_bytes or _page(draw, room, reach, max(segments, kernel_blocks))
     padding = draw_padding(draw)
     lead_bytes, gap_bytes = (
         _few(draw, room) if there else 0 for there in draw_one(draw, SURROUNDINGS)

@@ -44,9 +44,9 @@ KINDS: tuple[tuple[Kind, Manner], ...] = weighted(
         ("ids", "anywhere"): 2,
         ("ids", "upper half"): 4,
         ("ids", "close"): 2,
-        ("products", "anywhere"): 4,
-        ("products", "upper half"): 20,
-        ("products", "close"): 16,
+        ("products", "anywhere"): 5,
+        ("products", "upper half"): 27,
+        ("products", "close"): 20,
     }
 )
 """What goes far, and where below their bounds the factors are drawn.

@@ -80,10 +80,9 @@ class Frame:
         per_count = self.segments // self.count
         return replace(self, count=max(self.count - -(-segments // per_count), 1))
 
-    def stretched(self, stride_bytes: int) -> "Frame":
-        """Return the frame with a block stride of at least so many bytes."""
-        window = -(-stride_bytes // self.kernel_blocks)
-        return replace(self, window_bytes=max(self.window_bytes, window))
+    def stretched(self, window_bytes: int) -> "Frame":
+        """Return the frame with a window of at least so many bytes."""
+        return replace(self, window_bytes=max(self.window_bytes, window_bytes))
 
     def place(self, num_blocks: int) -> "PlacedFrame":
         """Return how the frame repeats for a number of blocks."""
