@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     )
     from kvzero.layout import Allocation, Axis, Layout, Run, Tile, View
     from kvzero.presets import preset, preset_names
-    from kvzero.subjects.protocol import Contract, MadeSubject, Pool, Subject
+    from kvzero.memory import Pool
+    from kvzero.subjects.protocol import Contract, MadeSubject, Subject
     from kvzero.zeroer import KVBlockZeroer
 
 _HOMES = {

@@ -64,7 +64,11 @@ class Call:
         """Return the block list as Python ints, of any size."""
         ids: list[int] = []
         for run in self.ids:
-            ids.extend(run.start + i * run.step for i in range(run.count))
+            if run.step:
+                end = run.start + run.count * run.step
+                ids.extend(range(run.start, end, run.step))
+            else:
+                ids.extend([run.start] * run.count)
         return ids
 
     def first_bad_id(self, num_blocks: int) -> tuple[int, int] | None:

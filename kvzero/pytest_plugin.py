@@ -83,7 +83,8 @@ class CaseTest(pytest.Item):
         failures = judge.failures(judged)
         if failures:
             shown = self.path.relative_to(self.config.invocation_params.dir)
-            text = failure_text(failures[0], judged.observation, str(shown))
+            replay = f"kvzero replay {shown} --subject {judged.observation.subject}"
+            text = failure_text(failures[0], judged.observation, replay)
             raise PropertyFailure(text)
 
     def repr_failure(

@@ -47,7 +47,7 @@ def test_a_case_file_is_a_test_on_the_subject_that_it_was_found_with(
     result.stdout.fnmatch_lines(
         [
             "*unlisted_bytes_are_untouched: *",
-            "*replay *kvzero replay regressions/*/short-page.json",
+            "*replay *kvzero replay regressions/*/short-page.json --subject mask-missing",
         ]
     )
 

@@ -135,7 +135,7 @@ class Fuzzer:
             database=None,
             deadline=None,
             derandomize=False,
-            phases=(Phase.generate, Phase.target, Phase.shrink),
+            phases=(Phase.generate, Phase.shrink),
             suppress_health_check=list(HealthCheck),
             verbosity=hypothesis.Verbosity.quiet,
             print_blob=False,

@@ -93,7 +93,7 @@ def _found_json(found: Found) -> dict[str, Any]:  # Any: a JSON document
 
 def found_text(found: Found) -> str:
     """Return the located explanation of a violation that was found."""
-    return failure_text(found.violation, found.judged.observation, found.file)
+    return failure_text(found.violation, found.judged.observation, found.replay)
 
 
 def save_found(found: Found, folder: Path) -> None:
@@ -113,3 +113,4 @@ def save_found(found: Found, folder: Path) -> None:
     )
     write_case_file(path, found.judged.case, record)
     found.file = str(path)
+    found.replay = f"kvzero replay {path}"

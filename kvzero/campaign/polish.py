@@ -9,13 +9,12 @@ says what counts as the same fault.
 
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from kvzero.case import Case
 from kvzero.errors import KvzeroError
 
 StillFails = Callable[[Case], bool]
-Node = TypeVar("Node")
 Path = tuple[int | str, ...]
 
 
@@ -137,10 +136,11 @@ def _get(node: Any, path: Path) -> Any:  # Any: a walk through mixed dataclasses
     return node
 
 
-def _with(node: Node, path: Path, value: object) -> Node | None:
+def _with(case: Case, path: Path, value: object) -> Case | None:
     """Return a copy with one place changed, or None where that is no legal case."""
     try:
-        return _replaced(node, path, value)
+        changed: Case = _replaced(case, path, value)
+        return changed
     except (KvzeroError, IndexError):
         return None
 

@@ -8,8 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from kvzero.campaign.judging import Judged
-from kvzero.limits import LaunchShape
-from kvzero.observation import WARMUP_CALL
+from kvzero.observation import WARMUP_CALL, Launch
 from kvzero.properties.registry import BYTE_PROPERTIES
 from kvzero.properties.verdict import Identity, NotJudged, Violation
 
@@ -22,12 +21,22 @@ EXIT_NOTHING_JUDGED = 5
 
 @dataclass
 class Found:
-    """One distinct violation: how often it was seen, and one case that shows it."""
+    """One distinct violation: how often it was seen, and one case that shows it.
+
+    Attributes:
+        violation: The violation.
+        judged: The case that shows it, with what was seen.
+        count: Cases that broke the property so.
+        file: Where the case is saved, if it is.
+        replay: The command that runs it again, if there is one.
+        flaky: It did not show again.
+    """
 
     violation: Violation
     judged: Judged
     count: int = 1
     file: str | None = None
+    replay: str | None = None
     flaky: bool = False
 
 
@@ -42,7 +51,7 @@ class Tally:
     not_judged: Counter[tuple[str, str]] = field(default_factory=Counter)
     found: dict[Identity, Found] = field(default_factory=dict)
     environments: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    largest: LaunchShape | None = None
+    largest: Launch | None = None
 
     def add(self, judged: Judged) -> None:
         """Count one case."""
@@ -53,11 +62,9 @@ class Tally:
         for launch in seen.launches:
             if launch.call != WARMUP_CALL:
                 self.programs += launch.shape.programs
-                if (
-                    self.largest is None
-                    or launch.shape.programs > self.largest.programs
-                ):
-                    self.largest = launch.shape
+                self.largest = max(
+                    self.largest or launch, launch, key=lambda seen: seen.shape.programs
+                )
         for result in judged.results:
             if isinstance(result, NotJudged):
                 self.not_judged[result.property, result.reason] += 1

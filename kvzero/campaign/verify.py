@@ -1,12 +1,17 @@
 """Verifying given cases: the presets at full size, and case files."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
+from kvzero.campaign.judging import Judge
+from kvzero.campaign.tally import Tally
 from kvzero.case import Call, Case, IdRun
 from kvzero.casefile import CaseFile, read_case_file
 from kvzero.errors import CaseError
-from kvzero.presets import Preset, load_preset
+from kvzero.presets import Preset, load_preset, preset_names
+
+OnCase = Callable[[Tally], None]
 
 
 def spread_ids(count: int, num_blocks: int) -> IdRun:
@@ -37,13 +42,29 @@ def preset_case(preset: Preset, platform: str = "cuda:90") -> Case:
     return Case(layout, calls, platform=platform)
 
 
-def preset_cases(name: str, names: tuple[str, ...]) -> list[tuple[str, Case]]:
-    """Return the cases of one preset, or of all of them, with their names."""
-    chosen = names if name == "all" else (name,)
-    return [(each, preset_case(load_preset(each))) for each in chosen]
+class Given(NamedTuple):
+    """A case to verify, and the command that runs it again, without the subject."""
+
+    case: Case
+    command: str
+    file: str | None = None
 
 
-def file_cases(paths: Iterable[Path]) -> list[tuple[str, CaseFile]]:
+def preset_cases(name: str) -> list[Given]:
+    """Return the case of one preset, or with ``"all"`` of each."""
+    chosen = preset_names() if name == "all" else (name,)
+    return [
+        Given(preset_case(load_preset(each)), f"kvzero verify --preset {each}")
+        for each in chosen
+    ]
+
+
+def given(file: CaseFile) -> Given:
+    """Return the case of a file."""
+    return Given(file.case, f"kvzero replay {file.path}", str(file.path))
+
+
+def case_files(paths: Iterable[Path]) -> list[CaseFile]:
     """Read case files, all before the first is run, and folders of them.
 
     Raises:
@@ -55,4 +76,25 @@ def file_cases(paths: Iterable[Path]) -> list[tuple[str, CaseFile]]:
         if not inside:
             raise CaseError(f"{path}: no case file in this folder")
         files.extend(inside)
-    return [(str(path), read_case_file(path)) for path in files]
+    return [read_case_file(path) for path in files]
+
+
+def verify(judge: Judge, cases: Iterable[Given], on_case: OnCase) -> Tally:
+    """Judge cases, each once.
+
+    Args:
+        judge: Subject and executors.
+        cases: The cases.
+        on_case: Called after each, for progress.
+    """
+    tally = Tally()
+    for case, command, file in cases:
+        judged = judge(case)
+        tally.add(judged)
+        for violation in judged.violations:
+            found = tally.found[violation.identity]
+            if found.judged is judged:
+                found.file = file
+                found.replay = f"{command} --subject {judge.subject.name}"
+        on_case(tally)
+    return tally

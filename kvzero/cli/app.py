@@ -20,13 +20,12 @@ from kvzero.campaign.fuzz import Budget, Fuzzer, cases_for
 from kvzero.campaign.judging import Judge
 from kvzero.campaign.outcome import RunResult, save_found
 from kvzero.campaign.tally import EXIT_HARNESS, EXIT_USAGE, Tally
-from kvzero.campaign.verify import file_cases, preset_cases
-from kvzero.case import Case
+from kvzero.campaign.verify import Given, case_files, given, preset_cases
+from kvzero.campaign.verify import verify as verify_cases
 from kvzero.cli.durations import parse_seconds
 from kvzero.cli.output import Progress, print_results
 from kvzero.errors import CaseError, KvzeroError, LayoutError, SubjectError
 from kvzero.executors import executor_named
-from kvzero.presets import preset_names
 from kvzero.subjects.registry import find_subject
 
 FUZZ_PROGRAMS = 200_000
@@ -40,6 +39,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Verify, fuzz and replay zeroers of paged KV caches.",
 )
+
 
 class ExecutorName(StrEnum):
     """Values of ``--executor``: `kvzero.executors.EXECUTOR_NAMES`."""
@@ -89,9 +89,9 @@ def verify(
     json: JsonOption = False,  # noqa: FBT002 - typer reads the signature
 ) -> None:
     """Run given cases, at any size, and judge every property."""
-    chosen = [(name, file.case) for name, file in file_cases(files or [])]
+    chosen = [given(file) for file in case_files(files or [])]
     if preset is not None:
-        chosen += preset_cases(preset, preset_names())
+        chosen += preset_cases(preset)
     if not chosen:
         raise typer.BadParameter("nothing to verify: name a FILE or --preset NAME")
     results = [
@@ -152,10 +152,10 @@ def replay(
     json: JsonOption = False,  # noqa: FBT002 - typer reads the signature
 ) -> None:
     """Run saved cases again, each on the subject that failed on it."""
-    by_subject: dict[str, list[tuple[str, Case]]] = {}
-    for name, file in file_cases(files):
+    by_subject: dict[str, list[Given]] = {}
+    for file in case_files(files):
         owner = subject or (file.found.subject if file.found else "kvzero")
-        by_subject.setdefault(owner, []).append((name, file.case))
+        by_subject.setdefault(owner, []).append(given(file))
     results = [
         _verified(owner, chosen, executor, strict_cost=strict_cost)
         for owner, chosen in sorted(by_subject.items())
@@ -174,23 +174,12 @@ def _judge(
 
 
 def _verified(
-    subject: str,
-    chosen: Iterable[tuple[str, Case]],
-    executor: str | None,
-    *,
-    strict_cost: bool,
+    subject: str, chosen: Iterable[Given], executor: str | None, *, strict_cost: bool
 ) -> RunResult:
-    """Run one subject on cases, each with its name."""
+    """Run one subject on given cases."""
     judge = _judge(subject, executor, None, strict_cost=strict_cost)
-    tally, progress = Tally(), Progress(f"verify {subject} on {judge.executor.name}")
-    for name, case in chosen:
-        judged = judge(case)
-        tally.add(judged)
-        for violation in judged.violations:
-            found = tally.found[violation.identity]
-            if found.judged is judged and found.file is None:
-                found.file = name
-        progress(tally)
+    progress = Progress(f"verify {subject} on {judge.executor.name}")
+    tally = verify_cases(judge, chosen, progress)
     progress.close()
     return _result(judge, tally, monotonic() - progress.started)
 
@@ -198,7 +187,7 @@ def _verified(
 def _result(
     judge: Judge, tally: Tally, seconds: float, *, seed: int | None = None
 ) -> RunResult:
-    notes = ()
+    notes: tuple[str, ...] = ()
     if judge.fell_back:
         notes = (
             f"{judge.fell_back} cases do not fit the device's memory and were judged "
@@ -224,6 +213,8 @@ def _finish(results: list[RunResult], *, as_json: bool) -> None:
 
 def run() -> None:
     """Run the command line; turn every error into one line and an exit code."""
+    # A subject `module:attribute` may lie in the current folder, as with ``python -m``.
+    sys.path.insert(0, str(Path.cwd()))
     try:
         app()
     except (CaseError, LayoutError, SubjectError) as error:

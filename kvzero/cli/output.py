@@ -11,6 +11,7 @@ from rich.table import Table
 
 from kvzero.campaign.outcome import RunResult, found_text
 from kvzero.campaign.tally import Tally
+from kvzero.properties.wording import launch_text
 
 PLAIN_SECONDS = 10.0
 """Seconds between two lines of progress where standard error is no terminal."""
@@ -73,17 +74,16 @@ def _print_found(result: RunResult) -> None:
 
 def _comparison(results: Sequence[RunResult]) -> Table:
     table = Table(title=None)
-    for name in ("subject", "verdict", "launches", "largest grid", "programs", "time"):
+    for name in ("subject", "verdict", "launches", "largest", "programs", "time"):
         right = name in ("launches", "programs", "time")
         table.add_column(name, justify="right" if right else "left")
     for result in results:
         tally = result.tally
-        grid = tally.largest.grid if tally.largest else ""
         table.add_row(
             result.subject,
             _short_verdict(result),
             f"{tally.launches}",
-            f"{grid}",
+            launch_text(tally.largest) if tally.largest else "",
             f"{tally.programs:,}",
             f"{result.seconds:.1f} s",
         )

@@ -5,18 +5,17 @@ from kvzero.properties.verdict import Violation
 
 
 def failure_text(
-    violation: Violation, observation: Observation, file: str | None
+    violation: Violation, observation: Observation, replay: str | None
 ) -> str:
     """Return the located explanation of one violation.
 
     Args:
         violation: What was broken.
         observation: What was seen.
-        file: Where the case is saved, if it is.
+        replay: The command that runs the case again, if there is one.
     """
     ran = (
         f"subject {observation.subject}, executor {observation.executor} "
         f"({observation.semantics}), {observation.environment}"
     )
-    replay = f"kvzero replay {file}" if file else "not saved"
-    return "\n".join(violation.lines(("ran", ran), ("replay", replay)))
+    return "\n".join(violation.lines(("ran", ran), ("replay", replay or "not saved")))

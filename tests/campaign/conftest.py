@@ -38,18 +38,18 @@ class FakeExecutor:
     name: str = "footprint"
     seen: list[Case] = field(default_factory=list)
 
-    def fits(self, case: Case) -> bool:
+    def fits(self, _case: Case) -> bool:
         return True
 
     def run(self, subject: Subject, case: Case) -> Observation:
         self.seen.append(case)
         broken = TOUCHED if self.breaks(case) else WrongBytes()
-        calls = tuple(self._call(case, index, broken) for index in range(len(case.calls)))
+        indices = range(len(case.calls))
+        calls = tuple(self._call(case, index, broken) for index in indices)
         reasons = () if self.judged else (("listed_pages_are_zero", "not today"),)
         return Observation(
             subject.name, self.name, "TTIR", "nowhere", calls, not_judged=reasons
         )
-
 
     def _call(self, case: Case, index: int, broken: WrongBytes) -> CallObservation:
         if must_raise(case.calls[index], case.layout.num_blocks):

@@ -49,7 +49,7 @@ def tall(tmp_path: Path) -> str:
 def test_verify_of_a_case_file_is_green(kvzero: Kvzero, small: str) -> None:
     outcome = kvzero("verify", small, "--json", *ON_FOOTPRINT)
     assert outcome.code == 0
-    assert KEYS <= set(outcome.json)
+    assert set(outcome.json) >= KEYS
     assert outcome.json["verdict"] == "no fault found"
     assert outcome.json["judged"]["listed_pages_are_zero"] == 1
     assert outcome.json["environments"][0]["semantics"] == "TTIR"
@@ -69,7 +69,7 @@ def test_verify_of_a_fault_explains_it_and_exits_with_1(
     assert outcome.code == 1
     assert "unlisted_bytes_are_untouched: " in outcome.out
     assert "at mask_missing.py:" in outcome.out
-    assert outcome.out.count("replay   kvzero replay small.json") == 1
+    assert "replay   kvzero replay small.json --subject mask-missing" in outcome.out
 
 
 def test_a_rejected_launch_is_a_fault_and_no_refusal(kvzero: Kvzero, tall: str) -> None:
@@ -84,7 +84,7 @@ def test_several_subjects_give_one_table(kvzero: Kvzero, tall: str) -> None:
     subjects = ("--subject", "masked-3d", "--subject", "kvzero")
     outcome = kvzero("verify", tall, *subjects, *ON_FOOTPRINT)
     assert outcome.code == 1
-    assert "(1, 65536, 1)" in outcome.out
+    assert "zero_masked_3d[1, 65536, 1]" in outcome.out
     assert "kvzero: no fault found" in outcome.out
 
 

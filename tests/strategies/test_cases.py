@@ -1,6 +1,5 @@
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 
 from kvzero.case import Call, Case, IdRun
 from kvzero.casefile import decode_case, encode_case
@@ -10,7 +9,6 @@ from kvzero.memory import place
 from kvzero.strategies import cases
 from kvzero.strategies.features import FEATURES, Facts, features
 from kvzero.strategies.sampling import drawn, minimal
-from kvzero.strategies.steering import likely_shapes, steer
 from kvzero.subjects.protocol import Contract
 
 ONE_BYTE = Case(Layout(1, (Allocation(1),), (Run(1, 1),)), (Call((IdRun(0),)),))
@@ -129,12 +127,3 @@ def test_cases_reach_every_feature_and_are_mostly_small() -> None:
         for case in found
     )
     assert small > 0.7 * len(found)
-
-
-def test_steering_tells_how_close_launches_come() -> None:
-    @settings(max_examples=20, database=None, suppress_health_check=list(HealthCheck))
-    @given(cases(max_programs_hint=16), st.booleans())
-    def climb(case: Case, nothing: bool) -> None:
-        steer(() if nothing else likely_shapes(case))
-
-    climb()

@@ -61,8 +61,7 @@ def cache() -> Cache:
 
 @pytest.fixture
 def no_waiting() -> Iterator[None]:
-    """Make every wait for the device an error."""
-    torch.cuda.set_sync_debug_mode("error")
+    """Let a test make every wait for the device an error, and end that after it."""
     yield
     torch.cuda.set_sync_debug_mode("default")
 
@@ -130,7 +129,6 @@ def test_device_tensors_that_are_no_ids_are_refused(
 @pytest.mark.parametrize("form", ["list", "array", "pinned", "int64", "int32"])
 def test_a_call_does_not_wait_for_the_device(cache: Cache, form: str) -> None:
     ids = torch.tensor(IDS)
-    torch.cuda.set_sync_debug_mode("default")
     there = ids.to("cuda:0")
     pinned = ids.pin_memory()
     torch.cuda.set_sync_debug_mode("error")

@@ -72,11 +72,11 @@ class BuiltFunction:
             if end.name == "tt.return":
                 return tuple(frame.get(slot) for slot in end.operands)
             if end.name == "cf.br":
-                label = self._enter(frame, frame, end, 0)
+                label = self._enter(frame, end, 0)
                 continue
             condition = frame.condition(end.operands[0], end.place)
             if not isinstance(condition, np.ndarray) or _agree(condition):
-                label = self._enter(frame, frame, end, 0 if np.any(condition) else 1)
+                label = self._enter(frame, end, 0 if np.any(condition) else 1)
                 continue
             return self._run_both(frame, end, condition)
 
@@ -85,18 +85,15 @@ class BuiltFunction:
         for way, chosen in enumerate((condition, ~condition)):
             pick = pick_where(chosen)
             child = frame.picked(pick)
-            pieces.append(
-                (pick, self._run_from(child, self._enter(frame, child, end, way)))
-            )
+            pieces.append((pick, self._run_from(child, self._enter(child, end, way))))
         return merged_results(frame.domain.shape, pieces)
 
-    def _enter(self, source: Frame, target: Frame, end: Op, way: int) -> str:
+    def _enter(self, frame: Frame, end: Op, way: int) -> str:
         """Pass a successor its arguments and return its label."""
-        del source
         label, passed = end.successors[way]
-        values = [target.get(slot) for slot in passed]
+        values = [frame.get(slot) for slot in passed]
         for slot, value in zip(self.blocks[label].arguments, values):
-            target.values[slot] = value
+            frame.values[slot] = value
         return label
 
 

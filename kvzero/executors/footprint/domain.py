@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvzero.errors import InternalError
 from kvzero.limits import Grid
 
 Array = NDArray[Any]  # Any: bool or a signed integer of any width
@@ -103,7 +104,7 @@ class Domain:
         """Return the program ids in x, y and z, int32."""
         if self._ids is None:
             if self._parent is None or self._pick is None:
-                raise AssertionError("a domain has program ids or a parent")
+                raise InternalError("a domain has neither program ids nor a parent")
             pick = self._pick
             x, y, z = (
                 pick.take(axis) if isinstance(axis, np.ndarray) else axis

@@ -105,6 +105,7 @@ class _CaseRun:
         self._subject = subject
         self._case = case
         self._evaluator = evaluator
+        self._max_programs = max_programs
         self._programs_left = max_programs
         sizes = case.layout.allocation_sizes
         self._shadow = Shadow(case.seed, addresses, sizes, arena().start)
@@ -201,11 +202,7 @@ class _CaseRun:
     def _facts(
         self, index: int, raised: Raised | None, setup: "_SetupFacts"
     ) -> CallObservation:
-        bases = self._shadow.base_addresses
-        must = oracle.must_be_zero(self._case, index, bases)
-        may = oracle.may_be_zero(self._case, index, bases)
-        touched = touched_bytes(self._results, must, may, self._shadow)
-        missed = WrongBytes() if self._blind else missed_bytes(must, self._shadow)
+        missed, touched = self._wrong_bytes(index)
         stored, _ = stored_bytes(self._results)
         return CallObservation(
             raised=raised,
@@ -219,6 +216,16 @@ class _CaseRun:
             ),
             programs=self._programs,
         )
+
+    def _wrong_bytes(self, index: int) -> tuple[WrongBytes, WrongBytes]:
+        """Return the bytes that a call missed, and those that it must not touch."""
+        if self._blind and not self._results:
+            return WrongBytes(), WrongBytes()
+        bases = self._shadow.base_addresses
+        must = oracle.must_be_zero(self._case, index, bases)
+        may = oracle.may_be_zero(self._case, index, bases)
+        missed = WrongBytes() if self._blind else missed_bytes(must, self._shadow)
+        return missed, touched_bytes(self._results, must, may, self._shadow)
 
     def _register(self) -> None:
         """Register all memory that the subject holds by now."""
@@ -240,7 +247,9 @@ class _CaseRun:
         if left is not None:
             self._programs_left = left - programs
             if programs > left:
-                self._give_up(f"{programs} programs exceed the cap")
+                self._give_up(
+                    f"a call's programs exceed the cap of {self._max_programs:,} a case"
+                )
                 return
         try:
             self._results.append(self._evaluator.evaluate(event, self._memory))

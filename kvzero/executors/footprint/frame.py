@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kvzero.errors import InternalError
 from kvzero.executors.footprint.domain import Domain, Pick, Scalar
 from kvzero.executors.footprint.values import Partial, Value, taken
 from kvzero.limits import Grid
@@ -123,7 +124,7 @@ class Frame:
         value = self.values[slot]
         if value is None:
             if self._parent is None or self._pick is None:
-                raise AssertionError(f"slot {slot} is read before it is written")
+                raise InternalError(f"slot {slot} is read before it is written")
             value = self.values[slot] = taken(self._parent.get(slot), self._pick)
         return value
 

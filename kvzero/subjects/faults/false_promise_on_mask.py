@@ -8,7 +8,7 @@ Kind: a promise that the data break (design, section 6). Source: measured on an 
 import triton
 import triton.language as tl
 
-from kvzero.subjects.element_table import TRUSTS_IDS, segment_row
+from kvzero.subjects.element_table import TRUSTS_IDS
 from kvzero.subjects.faults.fault import Fault
 from kvzero.subjects.faults.within_limits import WithinLimits
 
@@ -18,9 +18,10 @@ def zero_false_promise_on_mask(
     table_ptr, ids_ptr, first_chunk, BLOCK_SIZE: tl.constexpr
 ):
     """Zero one chunk of one page, with the fault."""
-    address, stride_el, page_el = segment_row(table_ptr, tl.program_id(1))
+    row_ptr = table_ptr + tl.program_id(1) * 3
+    address, stride_el = tl.load(row_ptr), tl.load(row_ptr + 1)
     block = tl.load(ids_ptr + tl.program_id(0))
-    page_el = tl.multiple_of(page_el, 4)
+    page_el = tl.multiple_of(tl.load(row_ptr + 2), 4)
     lanes = (first_chunk + tl.program_id(2)).to(tl.int64) * BLOCK_SIZE + tl.arange(
         0, BLOCK_SIZE
     )
