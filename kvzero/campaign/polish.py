@@ -13,6 +13,8 @@ from typing import Any
 
 from kvzero.case import Case
 from kvzero.errors import KvzeroError
+from kvzero.layout import Layout, View
+from kvzero.views import layout_of_views
 
 StillFails = Callable[[Case], bool]
 Path = tuple[int | str, ...]
@@ -137,12 +139,32 @@ def _get(node: Any, path: Path) -> Any:  # Any: a walk through mixed dataclasses
 
 
 def _with(case: Case, path: Path, value: object) -> Case | None:
-    """Return a copy with one place changed, or None where that is no legal case."""
+    """Return a copy with one place changed; None where that is no other legal case."""
     try:
         changed: Case = _replaced(case, path, value)
-        return changed
+        if changed.layout.views:
+            changed = replace(changed, layout=_derived(changed.layout))
     except (KvzeroError, IndexError):
         return None
+    return None if changed == case else changed
+
+
+def _derived(layout: Layout) -> Layout:
+    """Return a layout whose views fit its blocks, and whose runs follow from them."""
+    views = tuple(_fitted(view, layout.num_blocks) for view in layout.views)
+    derived = layout_of_views(
+        views,
+        layout.allocations,
+        layout.num_blocks,
+        widest_per_address=layout.widest_per_address,
+    )
+    return replace(derived, tiles=layout.tiles)
+
+
+def _fitted(view: View, num_blocks: int) -> View:
+    shape = list(view.shape)
+    shape[view.block_dim] = num_blocks * view.kernel_blocks_per_block
+    return replace(view, shape=tuple(shape))
 
 
 def _replaced(node: Any, path: Path, value: object) -> Any:  # Any: as in `_get`

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from kvzero.campaign.polish import polish
 from kvzero.case import Call, Case, IdRun, Placement
-from kvzero.layout import Allocation, Axis, Layout, Run
+from kvzero.layout import Allocation, Axis, Layout, Run, View
+from kvzero.views import layout_of_views
 
 
 def case_of(segments: int, ids: int, page: int, runs: int = 1) -> Case:
@@ -99,3 +100,21 @@ def test_polish_stops_when_the_time_is_up() -> None:
 def test_polish_never_returns_a_case_that_passes() -> None:
     case = case_of(9, 9, 16)
     assert polish(case, lambda _: False, never) == case
+
+
+def test_polish_keeps_views_and_runs_in_step() -> None:
+    view = View((12, 3, 8), (24, 8, 1), kernel_blocks_per_block=2)
+    layout = layout_of_views([view], [Allocation(288)], 6, widest_per_address=True)
+    case = Case(layout, (Call((IdRun(5),)),))
+
+    def fails(candidate: Case) -> bool:
+        return candidate.layout.num_blocks > 2 and bool(candidate.layout.views)
+
+    small = polish(case, fails, never)
+    (shrunk,) = small.layout.views
+    assert small.layout.num_blocks == 3
+    assert shrunk.shape[0] == 3 * shrunk.kernel_blocks_per_block
+    again = layout_of_views(
+        [shrunk], small.layout.allocations, 3, widest_per_address=False
+    )
+    assert again.runs == small.layout.runs
