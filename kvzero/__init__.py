@@ -5,6 +5,7 @@ kvzero`` needs neither torch nor Triton.
 """
 
 from importlib import import_module
+from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
         SubjectError,
     )
     from kvzero.layout import Allocation, Axis, Layout, Run, Tile, View
-    from kvzero.presets import preset, preset_names
     from kvzero.memory import Pool
+    from kvzero.presets import preset, preset_names
     from kvzero.subjects.protocol import Contract, MadeSubject, Subject
     from kvzero.zeroer import KVBlockZeroer
 
@@ -107,6 +108,10 @@ def _check_strategies_link() -> None:
 
 
 _check_strategies_link()
+
+if environ.get("KVZERO_LAUNCH_GUARD", "0") not in ("", "0"):
+    # The one case in which Triton is imported at once: it is guarded from here on.
+    import_module("kvzero.guarding").guard_if_asked()
 
 
 def __getattr__(name: str) -> Any:  # Any: whichever public name is asked for

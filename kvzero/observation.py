@@ -14,7 +14,7 @@ WARMUP_CALL = -1
 """The `call` of launches made by the subject's constructor or its warm-up."""
 
 MAX_SPANS = 8
-"""Wrong stretches of bytes that a call keeps with their position; the rest is counted."""
+"""Wrong stretches of bytes that a call keeps with their place; the rest is counted."""
 
 EVERY_PROPERTY = "*"
 """Stands for all properties in `Observation.not_judged`."""
