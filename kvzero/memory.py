@@ -13,7 +13,8 @@ import numpy as np
 
 from kvzero.case import Case
 from kvzero.errors import CaseError
-from kvzero.layout import Int64Array, Layout
+from kvzero.layout import Int64Array, Layout, View
+from kvzero.plain_views import views_of_runs
 
 if TYPE_CHECKING:
     import torch
@@ -106,3 +107,47 @@ class Pool:
         """Return the address of block 0 of each segment, shape [segments]."""
         table = self.layout.table
         return self.base_addresses[table.allocation] + table.offset_bytes
+
+    @cached_property
+    def views(self) -> tuple["torch.Tensor", ...]:
+        """Return the live tensor of each of `Layout.views`, as `live_view` makes it."""
+        return tuple(self.tensor_of(view) for view in self.layout.views)
+
+    @cached_property
+    def kv_views(self) -> tuple[View, ...]:
+        """Return `Layout.views`, or plain views of the runs where there are none."""
+        return self.layout.views or views_of_runs(self.layout)
+
+    @cached_property
+    def kv_tensors(self) -> tuple["torch.Tensor", ...]:
+        """Return the live KV tensors of a server: one for each of `kv_views`.
+
+        What no shape tells, a tensor's block dimension and its kernel blocks per block,
+        its view says.
+        """
+        return tuple(self.tensor_of(view) for view in self.kv_views)
+
+    def tensor_of(self, view: View) -> "torch.Tensor":
+        """Return the live tensor of a view over this memory."""
+        return live_view(self.tensors[view.allocation], view)
+
+
+def live_view(memory: "torch.Tensor", view: View) -> "torch.Tensor":
+    """Return a view of an allocation as a tensor that shares its memory.
+
+    Where the memory lies at no multiple of the element size, no tensor of that type can
+    exist: then the bytes of each element are one more dimension, the last, of uint8.
+
+    Args:
+        memory: The allocation, uint8, shape [size_bytes].
+        view: A view of it; its allocation index is not looked at.
+    """
+    import torch
+
+    dtype: torch.dtype = getattr(torch, view.dtype)
+    item, at = dtype.itemsize, memory.storage_offset() + view.offset_bytes
+    if at % item or (memory.data_ptr() + view.offset_bytes) % item:
+        steps = *(stride * item for stride in view.strides), 1
+        return memory.as_strided((*view.shape, item), steps, at)
+    typed = torch.empty(0, dtype=dtype, device=memory.device)
+    return typed.set_(memory.untyped_storage(), at // item, view.shape, view.strides)

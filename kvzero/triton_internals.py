@@ -126,13 +126,13 @@ class Kernel:
         self.constants = self._read_constants()
         self.parameters = tuple(
             Parameter(str(name), type_name)
-            for name, type_name in _flat(self._signature, self._signature)
+            for name, type_name in _flat(self._signature)
         )
 
     def arguments(self, values: Sequence[object]) -> list[object]:
         """Return the run-time arguments, in the order of `parameters`."""
         types = [type_name for _, type_name in self._signature]
-        return [value for value, _ in _flat(list(zip(values, types)), self._signature)]
+        return [value for value, _ in _flat(list(zip(values, types)))]
 
     @cached_property
     def ttir(self) -> str | None:
@@ -158,16 +158,13 @@ class Kernel:
         )
 
 
-def _flat(
-    pairs: Sequence[tuple[Any, Any]], signature: object
-) -> Iterator[tuple[Any, str]]:
+def _flat(pairs: Sequence[tuple[Any, Any]]) -> Iterator[tuple[Any, str]]:
     """Yield (value or name, type) of what exists at run time; tuples are opened."""
-    del signature
     for value, type_name in pairs:
         if isinstance(type_name, tuple):
             named = isinstance(value, str)
             parts = [f"{value}.{i}" for i in range(len(type_name))] if named else value
-            yield from _flat(list(zip(parts, type_name)), type_name)
+            yield from _flat(list(zip(parts, type_name)))
         elif type_name != "constexpr":
             yield value, type_name
 
@@ -246,6 +243,11 @@ class _DryLauncher:
     def __init__(self, source: Internal, metadata: Internal) -> None:
         self._kernel = Kernel(source, metadata)
 
+    @property
+    def backend(self) -> str:
+        """Return the backend whose limits it keeps to."""
+        return str(self._kernel.target.backend)
+
     def __call__(  # Triton's calling convention of a launcher
         self,
         grid_x: int,
@@ -318,9 +320,11 @@ class DryDriver(DriverBase):  # type: ignore[misc]  # Triton's class has no type
     Attributes:
         platform: What it compiles for.
         on_launch: Gets every launch.
+        launcher_cls: Makes its launches.
         sessions: The drivers in use, the innermost last.
     """
 
+    launcher_cls = _DryLauncher
     sessions: list["DryDriver"] = []  # noqa: RUF012 - one stack for the whole process
     _devices: dict[str, int] = {}  # noqa: RUF012 - device numbers never change
 
@@ -333,7 +337,6 @@ class DryDriver(DriverBase):  # type: ignore[misc]  # Triton's class has no type
         self._device = self._devices.setdefault(
             platform, _FIRST_DRY_DEVICE + len(self._devices)
         )
-        self.launcher_cls = _DryLauncher
         self.utils = _DryUtils(self._target)
 
     @classmethod

@@ -50,7 +50,10 @@ def locate(layout: Layout, allocation: int | None, offset_bytes: int) -> Locatio
 
 def _in_page(layout: Layout, allocation: int, offset_bytes: int) -> Location | None:
     table = layout.table
-    block, byte = np.divmod(offset_bytes - table.offset_bytes, table.stride_bytes)
+    distance = offset_bytes - table.offset_bytes
+    # The page of an only block may be wider than its stride.
+    block = np.minimum(distance // table.stride_bytes, layout.num_blocks - 1)
+    byte = distance - block * table.stride_bytes
     holds = (table.allocation == allocation) & (byte < table.page_bytes)
     holds &= (block >= 0) & (block < layout.num_blocks)
     if not holds.any():

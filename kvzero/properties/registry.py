@@ -9,6 +9,7 @@ from kvzero.properties.bad_ids_are_refused import bad_ids_are_refused
 from kvzero.properties.launches_fit_the_platform import launches_fit_the_platform
 from kvzero.properties.legal_calls_are_accepted import legal_calls_are_accepted
 from kvzero.properties.listed_pages_are_zero import listed_pages_are_zero
+from kvzero.properties.pages_cover_their_views import pages_cover_their_views
 from kvzero.properties.promises_hold import promises_hold
 from kvzero.properties.results_are_defined import results_are_defined
 from kvzero.properties.terms import outside_contract
@@ -28,6 +29,7 @@ PROPERTIES: dict[str, Property] = {
     "legal_calls_are_accepted": legal_calls_are_accepted,
     "bad_ids_are_refused": bad_ids_are_refused,
     "launches_fit_the_platform": launches_fit_the_platform,
+    "pages_cover_their_views": pages_cover_their_views,
     "listed_pages_are_zero": listed_pages_are_zero,
     "unlisted_bytes_are_untouched": unlisted_bytes_are_untouched,
     "promises_hold": promises_hold,

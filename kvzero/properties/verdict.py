@@ -59,10 +59,12 @@ class Violation:
 
     def lines(self, *more: tuple[str, str]) -> list[str]:
         """Return the whole explanation, with more labelled lines at its end."""
-        labelled = (
-            f"  {label:<{LABEL_WIDTH}}{text}" for label, text in (*self.details, *more)
-        )
-        return [self.headline, *labelled]
+        return [self.headline, *labelled(*self.details, *more)]
+
+
+def labelled(*details: tuple[str, str]) -> list[str]:
+    """Return labels and their texts as lines of an explanation."""
+    return [f"  {label:<{LABEL_WIDTH}}{text}" for label, text in details]
 
 
 @dataclass(frozen=True, slots=True)

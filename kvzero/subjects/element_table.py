@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 
 from kvzero.errors import SubjectError
+from kvzero.layout import Int64Array
 from kvzero.memory import Pool
 from kvzero.subjects.protocol import Contract
 
@@ -65,8 +66,7 @@ class ElementTableZeroer:
         Raises:
             SubjectError: An address, stride or page is no multiple of 4 B.
         """
-        segments = pool.layout.table
-        columns = (pool.segment_addresses, segments.stride_bytes, segments.page_bytes)
+        columns = self.segments(pool)
         if any((column % ELEMENT_BYTES).any() for column in columns):
             raise SubjectError(
                 f"addresses, strides and pages must be multiples of {ELEMENT_BYTES} B: "
@@ -77,6 +77,11 @@ class ElementTableZeroer:
         self.table = torch.from_numpy(table).to(pool.device)
         self.pages_el = page_el.tolist()
         self.num_blocks = pool.layout.num_blocks
+
+    def segments(self, pool: Pool) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Return addresses, block strides and pages of all segments, in bytes."""
+        table = pool.layout.table
+        return pool.segment_addresses, table.stride_bytes, table.page_bytes
 
     @property
     def num_segments(self) -> int:

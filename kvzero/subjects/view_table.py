@@ -1,86 +1,104 @@
-"""An engine that plans its segments from KV tensors, over the upstream kernel.
+"""An engine that plans its segments from KV tensors, over a kernel of upstream's shape.
 
-The table is not given but planned, as servers do: each tensor's dimensions are told
-apart into those outside and inside a block, several kernel blocks of a block become
+The table is not given but planned, as servers do: the dimensions of each tensor are
+told apart into those outside and inside a block, the kernel blocks of a block become
 segments of their own, and of tensors that begin at one address the widest page counts.
-Each step is a method of its own, so a faulty planner differs in one of them.
+What a planner can get wrong is a method, so that a faulty one differs in that alone.
+Launches stay inside the limits, which are not what is looked at here.
 
 Source: public descriptions of vLLM pull requests 50276 and 51718; written anew.
 """
 
-from collections.abc import Iterator
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 from kvzero.layout import Int64Array, View
 from kvzero.memory import Pool
+from kvzero.pages import ELEMENT_BYTES
 from kvzero.subjects.element_table import TRUSTS_IDS
-from kvzero.subjects.masked_3d import Masked3DZeroer
+from kvzero.subjects.faults.within_limits import WithinLimits
 from kvzero.subjects.protocol import MadeSubject
 
 
-class Planned(NamedTuple):
-    """One planned segment: address of block 0, bytes to the next block, page."""
-
-    address: int
-    stride_bytes: int
-    page_bytes: int
-
-
-class Dimensions(NamedTuple):
-    """A KV tensor in bytes, its dimensions told apart.
+class Reading(NamedTuple):
+    """A KV tensor as a planner reads it, in bytes.
 
     Attributes:
-        address: Where it begins.
         step_bytes: From one kernel block to the next.
         span_bytes: From the first to the last byte of one kernel block.
-        outer: (size, stride in bytes) of each dimension outside the blocks.
+        outer: (size, stride) of each dimension outside the blocks.
         kernel_blocks: Kernel blocks of one block.
     """
 
-    address: int
     step_bytes: int
     span_bytes: int
     outer: tuple[tuple[int, int], ...]
     kernel_blocks: int
 
 
-def read_dimensions(address: int, item_bytes: int, view: View) -> Dimensions:
-    """Return the dimensions of a live tensor.
-
-    Args:
-        address: Its address.
-        item_bytes: Bytes of one of its elements.
-        view: Its shape and strides, and which dimension counts blocks.
-    """
-    sides = [
-        (size, stride * item_bytes)
+def read_view(view: View) -> Reading:
+    """Return what a KV tensor says by its shape and strides."""
+    item = ELEMENT_BYTES[view.dtype]
+    block_step = view.strides[view.block_dim] * item
+    wide = [
+        (size, stride * item)
         for dim, (size, stride) in enumerate(zip(view.shape, view.strides))
         if dim != view.block_dim and size > 1
     ]
-    blocks = view.shape[view.block_dim]
-    step = view.strides[view.block_dim] * item_bytes
-    if blocks == 1:
-        # The only block: its stride may be any number, and nothing lies outside it.
-        step = item_bytes + sum((size - 1) * stride for size, stride in sides)
-    outer = tuple(side for side in sides if side[1] > step)
-    span = item_bytes + sum((n - 1) * s for n, s in sides if s <= step)
-    return Dimensions(address, step, span, outer, view.kernel_blocks_per_block)
+    if block_step <= 0:
+        # One block, whose stride may be any number: nothing lies outside it.
+        block_step = item + sum((size - 1) * step for size, step in wide)
+    outer = tuple(side for side in wide if side[1] > block_step)
+    span = item + sum((n - 1) * step for n, step in wide if step <= block_step)
+    return Reading(block_step, span, outer, view.kernel_blocks_per_block)
 
 
-class ViewTableZeroer(Masked3DZeroer):
-    """The upstream kernel over a table that is planned from the pool's KV tensors."""
+class ViewTableZeroer(WithinLimits):
+    """Upstream's shape over a table that is planned from the pool's KV tensors."""
 
     def segments(self, pool: Pool) -> tuple[Int64Array, Int64Array, Int64Array]:
         """Return addresses, block strides and pages of the planned segments."""
-        planned = [
-            segment
-            for view in pool.kv_views
-            for segment in self.plan(
-                read_dimensions(*self.address_and_item(pool, view), view)
-            )
+        bases = pool.base_addresses.tolist()
+        readings = [self.understood(read_view(view)) for view in pool.kv_views]
+        starts = [
+            planned_starts(bases[view.allocation] + view.offset_bytes, reading)
+            for view, reading in zip(pool.kv_views, readings)
         ]
-        rows = np.array(self.merged(planned), np.int64).reshape(-1, 3)
-        return rows[:, 0], rows[:, 1], rows[:, 2]
+        # Where there is one block its stride means nothing, but must hold the page.
+        steps = [max(r.step_bytes * r.kernel_blocks, r.span_bytes) for r in readings]
+        spans = [reading.span_bytes for reading in readings]
+        counts = [len(each) for each in starts]
+        addresses = np.concatenate([np.zeros(0, np.int64), *starts])
+        strides, pages = (
+            np.repeat(np.array(column, np.int64), counts) for column in (steps, spans)
+        )
+        kept = self.kept(addresses, pages)
+        return addresses[kept], strides[kept], pages[kept]
+
+    def understood(self, reading: Reading) -> Reading:
+        """Return what the planner makes of a tensor."""
+        return reading
+
+    def kept(self, addresses: Int64Array, pages: Int64Array) -> Int64Array:
+        """Return which planned segments are kept: at each address, the widest page."""
+        widest_first = np.lexsort((-pages, addresses))
+        _, first = np.unique(addresses[widest_first], return_index=True)
+        return np.sort(widest_first[first])
+
+
+def planned_starts(address: int, reading: Reading) -> Int64Array:
+    """Return the address of each segment of a tensor: outer dimensions, kernel blocks.
+
+    Args:
+        address: Where the tensor begins.
+        reading: What it says.
+    """
+    starts = np.array([address], np.int64)
+    for size, step in (*reading.outer, (reading.kernel_blocks, reading.step_bytes)):
+        if size > 1:
+            starts = np.add.outer(starts, np.arange(size) * step).ravel()
+    return starts
+
+
+VIEW_TABLE = MadeSubject("view-table", TRUSTS_IDS, ViewTableZeroer)

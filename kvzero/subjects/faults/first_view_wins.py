@@ -5,22 +5,22 @@ Right while the first group's page is the widest; overlaid groups come in any or
 Kind: known-faults C4. Source: public reports, vLLM issue 55112 and DingoCache issue 46.
 """
 
-from collections.abc import Iterable
+import numpy as np
 
+from kvzero.layout import Int64Array
 from kvzero.subjects.element_table import TRUSTS_IDS
 from kvzero.subjects.faults.fault import Fault
-from kvzero.subjects.view_table import Planned, ViewTableZeroer
+from kvzero.subjects.view_table import ViewTableZeroer
 
 
 class FirstViewWinsZeroer(ViewTableZeroer):
     """The view-table subject with the faulty step."""
 
-    def merged(self, planned: Iterable[Planned]) -> list[Planned]:
-        """Return one segment for each address: the first."""
-        first: dict[int, Planned] = {}
-        for segment in planned:
-            first.setdefault(segment.address, segment)
-        return list(first.values())
+    def kept(self, addresses: Int64Array, pages: Int64Array) -> Int64Array:
+        """Return which planned segments are kept: at each address, the first."""
+        del pages
+        _, first = np.unique(addresses, return_index=True)
+        return np.sort(first)
 
 
 FAULT = Fault(

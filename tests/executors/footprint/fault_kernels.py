@@ -148,6 +148,11 @@ def zeroes_lanes(out, LANES: tl.constexpr):
 
 
 @triton.jit
+def offset_wraps(out, first, LANES: tl.constexpr):
+    tl.store(out + (first + tl.arange(0, LANES)), 0)
+
+
+@triton.jit
 def wide_wrap(out, LANES: tl.constexpr):
     lanes = tl.program_id(0) * 1431655765 + tl.arange(0, LANES) * 65537
     tl.store(out + (lanes & 4095), 0)

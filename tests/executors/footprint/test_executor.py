@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kvzero.case import Call, Case, IdRun, Placement, id_runs
 from kvzero.executors.footprint import FootprintExecutor
-from kvzero.layout import Allocation, Axis, Layout, Run
+from kvzero.layout import Allocation, Axis, Layout, Run, Tile
 from kvzero.observation import WARMUP_CALL, Observation
 from kvzero.subjects.protocol import Contract, MadeSubject
 from kvzero.subjects.registry import find_subject
@@ -91,6 +91,17 @@ def test_touched_bytes_name_the_program_and_the_line() -> None:
     assert (4096, 88) in ends
 
 
+@pytest.mark.parametrize("touchable", [False, True])
+def test_value_other_than_zero_is_foreign_even_in_padding(touchable: bool) -> None:
+    layout = replace(LAYOUT, tiles=(Tile(512, 8),))
+    case = replace(CASE, layout=layout, padding_may_be_touched=touchable)
+    call = run(subjects.MarkingZeroer, case).calls[0]
+    assert (call.missed.count, call.touched.count) == (0, 2)
+    span = call.touched.spans[0]
+    assert (span.offset_bytes, span.length_bytes) == (3 * 512 + 102, 1)
+    assert span.seen == b"\x01"
+
+
 def test_bytes_stored_before_the_first_call_are_foreign() -> None:
     seen = run(subjects.EagerZeroer)
     assert seen.has_warmup
@@ -140,7 +151,7 @@ def test_programs_beyond_the_cap_are_counted_and_not_judged() -> None:
     seen = FootprintExecutor(max_programs=3).run(subject, CASE)
     assert [call.bytes_judged for call in seen.calls] == [True, False]
     assert [call.programs for call in seen.calls] == [2, 2]
-    assert seen.not_judged[0][1] == "2 programs exceed the cap"
+    assert seen.not_judged[0][1] == "a call's programs exceed the cap of 3 a case"
 
 
 def test_launch_that_is_skipped_stores_nothing() -> None:

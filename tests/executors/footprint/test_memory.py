@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kvzero.case import Placement
@@ -11,8 +11,10 @@ from kvzero.errors import EnvironmentMissingError
 from kvzero.executors.footprint import arena as arena_module
 from kvzero.executors.footprint import stretches as stretches_module
 from kvzero.executors.footprint.arena import ARENA_ADDRESS, arena, arena_tensors
+from kvzero.executors.footprint.domain import Domain
 from kvzero.executors.footprint.real_memory import RealMemory, reachable_tensors
 from kvzero.executors.footprint.shadow import OtherBytes
+from kvzero.executors.footprint.stores import ZeroStore
 from kvzero.executors.footprint.stretches import NO_BYTES, Stretches, stretches
 from kvzero.executors.footprint.watch import ArenaWatch
 from kvzero.poison import poison_at
@@ -50,6 +52,21 @@ def test_stretches_are_sets_of_bytes(
         inside = [a in as_set(x) for a in range(SIZE)]
         assert x.holds(addresses).tolist() == inside
         assert x.total_bytes == len(as_set(x))
+
+
+@given(
+    st.lists(st.integers(0, 12), min_size=6, max_size=6),
+    st.lists(st.integers(0, 3), min_size=6, max_size=6),
+)
+@example(starts=[0, 8, 2, 4, 4, 12], lengths=[2, 2, 2, 2, 2, 2])
+def test_rows_that_continue_each_other_are_joined_without_loss(
+    starts: list[int], lengths: list[int]
+) -> None:
+    domain = Domain((3, 2))
+    shape = (3, 2)
+    columns = (np.array(part).reshape(shape) for part in (starts, lengths))
+    store = ZeroStore(domain, "here", *columns)
+    assert as_set(stretches(*store.joined())) == as_set(stretches(*store.flat()))
 
 
 def test_arena_lies_at_one_address_in_every_process() -> None:

@@ -7,7 +7,7 @@ import torch
 from kvzero.executors.footprint.frame import NotJudgedError
 from kvzero.observation import Misstep
 from tests.executors.footprint import fault_kernels as kernels
-from tests.executors.footprint.bench import Bench, ints
+from tests.executors.footprint.bench import Bench, ints, one_page_case
 
 
 def only(missteps: tuple[Misstep, ...], kind: str) -> Misstep:
@@ -274,6 +274,17 @@ def test_many_programs_are_joined_to_one_stretch() -> None:
     result = bench.launch(lambda: kernels.zeroes_lanes[(64,)](bench.memory, 64))
     assert result.missteps == ()
     assert bench.zeros() == [(0, 4096)]
+
+
+def test_offset_that_wraps_at_32_bits_goes_backwards() -> None:
+    bench = Bench(one_page_case(2**33))
+    middle = bench.memory[2**32 :]
+    first = 2**31 - 8
+    bench.launch(lambda: kernels.offset_wraps[(1,)](middle, first, 16))
+    assert bench.zeros() == [
+        (2**32 - 2**31, 2**32 - 2**31 + 8),
+        (2**32 + 2**31 - 8, 2**32 + 2**31),
+    ]
 
 
 def test_wide_lanes_are_evaluated_in_smaller_parts(
