@@ -7,6 +7,7 @@ own. The smallest failing case of each fault is kept here, since shrinking may b
 short, and polished at the end.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -158,7 +159,7 @@ class Fuzzer:
                 raise _BudgetIsUp
         elif self.budget.is_up(self.tally.cases):
             raise _BudgetIsUp
-        judged = self.judge(case)
+        judged = self._judged(case)
         if self._shrink_until is None:
             self.tally.add(judged)
             self.on_case(self.tally)
@@ -166,6 +167,14 @@ class Fuzzer:
         if failures:
             self._keep(failures, judged)
             raise _failure_class(failures[0].identity)(failures[0].headline)
+
+    def _judged(self, case: Case) -> Judged:
+        """Judge a case; an error of the harness names the case that showed it."""
+        try:
+            return self.judge(case)
+        except Exception as error:
+            error.add_note(f"The case: {json.dumps(encode_case(case))}")
+            raise
 
     def _keep(self, failures: tuple[Violation, ...], judged: Judged) -> None:
         if self._shrink_until is None:

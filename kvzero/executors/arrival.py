@@ -47,14 +47,12 @@ def reuse_ids(block_ids: Any, num_blocks: int) -> None:  # Any: see `block_ids_f
         return
     if not len(block_ids):
         return
-    values = {int(i) for i in block_ids[: _LARGEST_FILLER + 1]}
+    # As NumPy sees it: torch refuses to read a uint64 beyond int64 as an int.
+    ids = block_ids.numpy() if isinstance(block_ids, torch.Tensor) else block_ids
+    shown = ids[: _LARGEST_FILLER + 1]
+    values = set(shown if isinstance(ids, list) else shown.tolist())
     filler = _filler(values, num_blocks)
-    if isinstance(block_ids, list):
-        block_ids[:] = [filler] * len(block_ids)
-    elif isinstance(block_ids, np.ndarray):
-        block_ids[:] = filler
-    else:
-        block_ids.fill_(filler)
+    ids[:] = [filler] * len(ids) if isinstance(ids, list) else filler
 
 
 def _as_list(ids: list[int], dtype: str) -> list[Any]:  # Any: bools, floats or ints

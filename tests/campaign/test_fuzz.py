@@ -72,8 +72,9 @@ def test_fuzz_lets_an_error_of_the_harness_out(judge_of: JudgeOf) -> None:
     def broken(_case: Case) -> bool:
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError) as caught:
         fuzz(judge_of(broken))
+    assert any('"layout"' in note for note in caught.value.__notes__)
 
 
 def test_batch_seeds_differ_between_batches_and_seeds() -> None:

@@ -78,3 +78,15 @@ def test_reused_ids_of_an_empty_list_stay_empty() -> None:
     block_ids = np.zeros(0, np.int64)
     reuse_ids(block_ids, 4)
     assert not len(block_ids)
+
+
+@pytest.mark.parametrize("arrival", ["list", "array", "tensor"])
+@pytest.mark.parametrize(
+    ("dtype", "first"), [("uint64", 2**63 + 5), ("float16", 70_000), ("bool", 1)]
+)
+def test_ids_of_any_value_can_be_reused(
+    arrival: Arrival, dtype: str, first: int
+) -> None:
+    given = block_ids_for(Call((IdRun(first),), arrival, dtype), "cpu")
+    reuse_ids(given, 4)
+    assert [*map(int, given)] == [0]
