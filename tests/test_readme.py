@@ -12,7 +12,7 @@ from kvzero.cli.app import app
 from kvzero.triton_internals import dry_driver
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+EXAMPLES: list[str] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 SHELL = "\n".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL))
 COMMANDS = re.findall(r"^kvzero (\w+)", SHELL, re.MULTILINE)
 

@@ -68,7 +68,7 @@ def test_launches_are_as_few_as_whole_blocks_allow(
 def test_one_more_program_would_break_a_limit() -> None:
     shape = LaunchShape((MAX_PROGRAMS + 1, 1, 1), NUM_WARPS)
     assert "hip-work-items" in {limit.name for limit in broken_limits(shape)}
-    assert MAX_PROGRAMS == 16_777_215
+    assert MAX_PROGRAMS == 67_108_863
 
 
 def test_seed_geometry_is_one_launch_of_its_chunks() -> None:
