@@ -1,4 +1,4 @@
-"""The verbs: verify, fuzz, replay.
+"""The verbs that run cases, verify, fuzz and replay, and the list of all verbs.
 
 Exit codes: 0 no fault, 1 a fault (or a refusal inside the contract, or a cost under
 ``--strict-cost``), 2 usage or a case that cannot be read, 3 harness or environment
@@ -9,7 +9,6 @@ import secrets
 import sys
 import traceback
 from collections.abc import Iterable
-from enum import StrEnum
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, NoReturn
@@ -22,8 +21,12 @@ from kvzero.campaign.outcome import RunResult, save_found
 from kvzero.campaign.tally import EXIT_HARNESS, EXIT_USAGE, Tally
 from kvzero.campaign.verify import Given, case_files, given, preset_cases
 from kvzero.campaign.verify import verify as verify_cases
+from kvzero.cli.doctor import doctor
 from kvzero.cli.durations import parse_seconds
+from kvzero.cli.export import export
+from kvzero.cli.options import ExecutorOption, JsonOption, StrictCostOption
 from kvzero.cli.output import Progress, print_results
+from kvzero.cli.show import show
 from kvzero.errors import CaseError, KvzeroError, LayoutError, SubjectError
 from kvzero.executors import executor_named
 from kvzero.subjects.registry import find_subject
@@ -37,31 +40,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Verify, fuzz and replay zeroers of paged KV caches.",
+    help="Put zeroers of paged KV caches under test.",
 )
 
 
-class ExecutorName(StrEnum):
-    """Values of ``--executor``: `kvzero.executors.EXECUTOR_NAMES`."""
-
-    device = "device"
-    footprint = "footprint"
-    host = "host"
-
-
-ExecutorOption = Annotated[
-    ExecutorName | None,
-    typer.Option(
-        "--executor",
-        help="How to run it; default: device where there is a GPU, else footprint.",
-    ),
-]
-StrictCostOption = Annotated[
-    bool, typer.Option("--strict-cost", help="A cost makes the run fail too.")
-]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document on standard output.")
-]
 SubjectsOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -161,6 +143,11 @@ def replay(
         for owner, chosen in sorted(by_subject.items())
     ]
     _finish(results, as_json=json)
+
+
+app.command(epilog="Example: kvzero show --preset trtllm_llama3_8b_pool")(show)
+app.command(epilog="Example: kvzero export regressions/FILE.json -o report.py")(export)
+app.command(epilog="Example: kvzero doctor --json")(doctor)
 
 
 def _judge(

@@ -5,6 +5,7 @@ import pytest
 
 from kvzero.case import Call, Case, IdRun
 from kvzero.casefile import write_case_file
+from kvzero.cli.app import app
 from kvzero.layout import Allocation, Axis, Layout, Run
 
 from .conftest import Kvzero
@@ -179,6 +180,8 @@ def test_json_is_the_only_thing_on_standard_output(kvzero: Kvzero, small: str) -
     assert json.loads(kvzero("verify", small, "--json", *ON_FOOTPRINT).out)
 
 
-@pytest.mark.parametrize("verb", ["verify", "fuzz", "replay"])
+@pytest.mark.parametrize(
+    "verb", [command.callback.__name__ for command in app.registered_commands]
+)
 def test_help_of_every_verb_has_an_example(kvzero: Kvzero, verb: str) -> None:
     assert f"Example: kvzero {verb}" in " ".join(kvzero(verb, "--help").out.split())
