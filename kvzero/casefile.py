@@ -38,6 +38,7 @@ __all__ = [
     "decode_case",
     "encode_case",
     "read_case_file",
+    "read_json_file",
     "write_case_file",
 ]
 
@@ -117,7 +118,7 @@ def write_case_file(path: Path | str, case: Case, found: Finding | None = None) 
     path = Path(path)
     name = _shown_path(path)
     content = (render(encode(Document(SCHEMA_VERSION, case, found))) + "\n").encode()
-    _check_size(content, name)
+    _check_size(content, name, MAX_FILE_BYTES)
     _decode_document(content, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
@@ -140,8 +141,30 @@ def read_case_file(path: Path | str) -> CaseFile:
     """
     path = Path(path)
     name = _shown_path(path)
-    document = _decode_document(_read(path, name), name)
+    document = _decode_document(_read(path, name, MAX_FILE_BYTES), name)
     return CaseFile(path, document.case, document.found)
+
+
+def read_json_file(path: Path | str, *, max_bytes: int = MAX_FILE_BYTES) -> Json:
+    """Return the JSON of a file, as distrustfully as a case file is read.
+
+    Args:
+        path: The file.
+        max_bytes: The largest file that is read.
+
+    Returns:
+        Plain JSON, with `kvzero.codec.Unfit` where it holds what no field takes.
+
+    Raises:
+        CaseError: It cannot be read, is too large, or is not JSON.
+    """
+    path = Path(path)
+    name = _shown_path(path)
+    content = _read(path, name, max_bytes)
+    try:
+        return _parse(content)
+    except CaseError as error:
+        raise CaseError(f"{name}: {error}") from error
 
 
 def render(value: Json, indent: int = 0) -> str:
@@ -164,7 +187,7 @@ def _shown_path(path: Path) -> str:
     return text if text.isprintable() else ascii(text)
 
 
-def _read(path: Path, name: str) -> bytes:
+def _read(path: Path, name: str, max_bytes: int) -> bytes:
     """Return the content of a plain file of modest size."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -174,19 +197,19 @@ def _read(path: Path, name: str) -> bytes:
         with open(descriptor, "rb") as file:  # noqa: PTH123 - no path opens with flags
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise CaseError(f"{name} is no plain file, but must be")
-            content = file.read(MAX_FILE_BYTES + 1)
+            content = file.read(max_bytes + 1)
     except (OSError, ValueError) as error:
         if isinstance(error, CaseError):
             raise
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise CaseError(f"{name} cannot be read: {reason}") from error
-    _check_size(content, name)
+    _check_size(content, name, max_bytes)
     return content
 
 
-def _check_size(content: bytes, name: str) -> None:
-    if len(content) > MAX_FILE_BYTES:
-        raise CaseError(f"{name}: over {MAX_FILE_BYTES} B, but must be at most that")
+def _check_size(content: bytes, name: str, max_bytes: int) -> None:
+    if len(content) > max_bytes:
+        raise CaseError(f"{name}: over {max_bytes} B, but must be at most that")
 
 
 def _decode_document(content: bytes, name: str) -> Document:

@@ -39,13 +39,20 @@ RETRIES = 2
 DEVICE_POOL_BYTES = 2**26
 """Most memory of a case drawn for a GPU, which is filled and compared byte by byte; the
 footprint draws pools of any size."""
+DEVICE_CHUNKS = 2**22
+"""About how many 4-KiB chunks a case drawn for a GPU may have to zero: what is beyond
+takes seconds there, and the footprint judges launches of any size."""
 
 
 def cases_for(judge: Judge) -> SearchStrategy[Case]:
     """Return the strategy of cases for a subject and an executor."""
     contract = judge.subject.contract
     if judge.executor.name == "device":
-        return cases(contract=contract, max_bytes=DEVICE_POOL_BYTES)
+        return cases(
+            contract=contract,
+            max_bytes=DEVICE_POOL_BYTES,
+            max_programs_hint=DEVICE_CHUNKS,
+        )
     return cases(contract=contract)
 
 

@@ -136,7 +136,9 @@ class LiveStorage(Memory):
 
 def live_storages(named: dict[str, torch.Tensor]) -> list[torch.Tensor]:
     """Return the bytes of each storage, in the order of the layout's allocations."""
-    devices = {tensor.device: name for name, tensor in reversed(named.items())}
+    devices: dict[torch.device, str] = {}
+    for name, tensor in named.items():
+        devices.setdefault(tensor.device, name)
     if len(devices) > 1:
         (here, one), (there, other), *_ = devices.items()
         raise LayoutError(
