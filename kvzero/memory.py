@@ -45,13 +45,14 @@ def round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
-def place(case: Case, *, longest_gap_bytes: int | None = None) -> Addresses:
+def place(case: Case, *, most_gap_bytes: int | None = None) -> Addresses:
     """Return where the allocations of a case lie in an arena.
 
     Args:
         case: The case.
-        longest_gap_bytes: Shorten `Placement.gap_bytes` and drop
-            `Placement.base_bytes` beyond this, for executors on real memory.
+        most_gap_bytes: Shorten `Placement.gap_bytes` so that all gaps together, and
+            `Placement.base_bytes` so that it, are no longer, for executors on real
+            memory.
 
     Raises:
         CaseError: The arena would leave the 64-bit address space.
@@ -60,9 +61,10 @@ def place(case: Case, *, longest_gap_bytes: int | None = None) -> Addresses:
     widest = int(layout.table.stride_bytes.max()) if len(layout.table) else 0
     guard = round_up(max(widest, MIN_GUARD_BYTES), ALIGNMENT_BYTES)
     gap, base = placement.gap_bytes, placement.base_bytes
-    if longest_gap_bytes is not None:
-        gap, base = min(gap, longest_gap_bytes), min(base, longest_gap_bytes)
     sizes = layout.allocation_sizes
+    if most_gap_bytes is not None:
+        gap = min(gap, most_gap_bytes // max(len(sizes), 1))
+        base = min(base, most_gap_bytes)
     # Python's ints: the sum may leave int64.
     spread = base + len(sizes) * (2 * guard + gap + 2 * ALIGNMENT_BYTES)
     if spread > MAX_SPREAD_BYTES:

@@ -47,7 +47,7 @@ def test_a_real_arena_shortens_what_does_not_fit() -> None:
     layout = Layout(1, (Allocation(8), Allocation(8)), (Run(8, 8),))
     case = Case(layout, (), placement=Placement(2**40, 2**44))
     assert place(case).total_bytes > 2**44
-    assert place(case, longest_gap_bytes=4096).total_bytes < 2**16
+    assert place(case, most_gap_bytes=4096).total_bytes < 2**16
 
 
 def test_an_arena_beyond_all_addresses_is_refused() -> None:

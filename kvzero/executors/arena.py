@@ -29,17 +29,17 @@ class Arena:
     """A buffer on one device, reused by one case after another."""
 
     def __init__(
-        self, device: torch.device, *, longest_gap_bytes: int, piece_bytes: int
+        self, device: torch.device, *, most_gap_bytes: int, piece_bytes: int
     ) -> None:
         """Make an arena without memory.
 
         Args:
             device: Where it lies.
-            longest_gap_bytes: Longest gap between allocations that is kept.
+            most_gap_bytes: Most bytes of all gaps between allocations.
             piece_bytes: Bytes worked on at once.
         """
         self.device = device
-        self.longest_gap_bytes = longest_gap_bytes
+        self.most_gap_bytes = most_gap_bytes
         self.piece_bytes = piece_bytes
         self._buffer = torch.empty(0, dtype=torch.uint8, device=device)
 
@@ -71,7 +71,7 @@ class Arena:
         self._buffer = torch.empty(0, dtype=torch.uint8, device=self.device)
 
     def _addresses(self, case: Case) -> Addresses:
-        return place(case, longest_gap_bytes=self.longest_gap_bytes)
+        return place(case, most_gap_bytes=self.most_gap_bytes)
 
 
 @dataclass(frozen=True)

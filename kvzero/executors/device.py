@@ -20,7 +20,7 @@ from kvzero.poison import PIECE_BYTES
 from kvzero.subjects.protocol import Subject
 from kvzero.triton_internals import TRITON_VERSION, LaunchEvent, recording_launches
 
-LONGEST_GAP_BYTES = 2**24
+MOST_GAP_BYTES = 2**24
 """Gaps between allocations are poisoned and compared too, so long ones are cut; the
 footprint executor keeps them."""
 HEADROOM_BYTES = 4 * 2**30
@@ -84,7 +84,7 @@ class DeviceExecutor:
         index = torch.cuda.current_device() if chosen.index is None else chosen.index
         self._device = torch.device("cuda", index)
         self._arena = Arena(
-            self._device, longest_gap_bytes=LONGEST_GAP_BYTES, piece_bytes=PIECE_BYTES
+            self._device, most_gap_bytes=MOST_GAP_BYTES, piece_bytes=PIECE_BYTES
         )
         self._bench = Bench(
             self.name, "machine", _environment(self._device), self._arena, self._wait

@@ -30,7 +30,7 @@ MAX_PROGRAMS = 20_000
 DEADLINE_SECONDS = 120.0
 MAX_BYTES = 2**30
 """Memory of a case: poison is written at about 300 MB/s on one core."""
-_LONGEST_GAP_BYTES = 2**20
+_MOST_GAP_BYTES = 2**20
 _READ_BYTES = 2**16
 
 
@@ -125,7 +125,7 @@ class HostExecutor:
 
     def fits(self, case: Case) -> bool:
         """Return whether the case's memory can be had here in reasonable time."""
-        addresses = place(case, longest_gap_bytes=_LONGEST_GAP_BYTES)
+        addresses = place(case, most_gap_bytes=_MOST_GAP_BYTES)
         return addresses.total_bytes <= MAX_BYTES
 
     def run(self, subject: Subject, case: Case) -> Observation:

@@ -24,7 +24,7 @@ from kvzero.subjects.registry import find_subject
 
 PIECE_BYTES = 2**22
 """Bytes compared at once: what a core's cache holds of them."""
-LONGEST_GAP_BYTES = 2**20
+MOST_GAP_BYTES = 2**20
 _NO_LAUNCHER = "Triton's interpreter has no launcher: footprint and device record"
 
 BLIND_TO = tuple(
@@ -44,7 +44,7 @@ def bench() -> Bench:
     """Return the CPU as a place to run subjects."""
     arena = Arena(
         torch.device("cpu"),
-        longest_gap_bytes=LONGEST_GAP_BYTES,
+        most_gap_bytes=MOST_GAP_BYTES,
         piece_bytes=PIECE_BYTES,
     )
     versions = f"cpu, triton {triton.__version__}, torch {torch.__version__}"

@@ -26,7 +26,7 @@ ANY_FIXTURE = settings(
 
 
 def arena(piece_bytes: int = 2**20) -> Arena:
-    return Arena(CPU, longest_gap_bytes=2**16, piece_bytes=piece_bytes)
+    return Arena(CPU, most_gap_bytes=2**16, piece_bytes=piece_bytes)
 
 
 def bench(piece_bytes: int = 2**20) -> Bench:

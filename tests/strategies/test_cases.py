@@ -56,7 +56,7 @@ def test_cases_keep_to_the_contract(case: Case) -> None:
 @pytest.mark.slow
 def test_cases_for_real_memory_are_small() -> None:
     for case in drawn(cases(max_bytes=2**24, max_programs_hint=64), 300):
-        guarded = place(case, longest_gap_bytes=0).total_bytes
+        guarded = place(case, most_gap_bytes=0).total_bytes
         least_guards = 2 * 4608 * case.layout.num_allocations
         assert guarded <= 2**24 + least_guards
         assert Facts(case).grid[1] <= 4096

@@ -78,8 +78,8 @@ class FootprintExecutor:
 
 def _addresses(case: Case, available_bytes: int) -> Addresses | None:
     """Return where allocations lie, with shorter gaps where they would not fit."""
-    for longest_gap in (None, _SHORT_GAP_BYTES):
-        addresses = place(case, longest_gap_bytes=longest_gap)
+    for most_gap in (None, _SHORT_GAP_BYTES):
+        addresses = place(case, most_gap_bytes=most_gap)
         if addresses.total_bytes <= available_bytes:
             return addresses
     return None
