@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kvzero.assertions import assert_zeroes
+    from kvzero.capture import capture_layout
     from kvzero.case import Call, Case, IdRun, Placement
     from kvzero.casefile import read_case_file, write_case_file
     from kvzero.errors import (
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
         PropertyFailure,
         SubjectError,
     )
+    from kvzero.guarding import launch_guard
     from kvzero.layout import Allocation, Axis, Layout, Run, Tile, View
     from kvzero.memory import Pool
     from kvzero.presets import preset, preset_names
@@ -54,6 +57,9 @@ _HOMES = {
     "SubjectError": "kvzero.errors",
     "Tile": "kvzero.layout",
     "View": "kvzero.layout",
+    "assert_zeroes": "kvzero.assertions",
+    "capture_layout": "kvzero.capture",
+    "launch_guard": "kvzero.guarding",
     "preset": "kvzero.presets",
     "preset_names": "kvzero.presets",
     "read_case_file": "kvzero.casefile",
@@ -85,6 +91,9 @@ __all__ = [
     "SubjectError",
     "Tile",
     "View",
+    "assert_zeroes",
+    "capture_layout",
+    "launch_guard",
     "preset",
     "preset_names",
     "read_case_file",
@@ -97,13 +106,15 @@ __version__ = "0.1.0"
 def _check_strategies_link() -> None:
     """Refuse a checkout or archive that lost its symbolic link.
 
-    Git without ``core.symlinks`` and some archivers write the link's target as text.
+    Git without ``core.symlinks`` and some archivers write the link's target as text,
+    others drop it.
     """
     link = Path(__file__).with_name("strategies")
-    if link.is_file():
+    if not link.is_dir():
+        what = "a text file" if link.is_file() else "missing or leads nowhere"
         raise ImportError(
-            f"{link} is a text file, but must be a symbolic link to ../strategies: "
-            f"check out with `git config core.symlinks true`, or install from a wheel"
+            f"{link} is {what}, but must be a symbolic link to ../strategies: check out "
+            f"with `git config core.symlinks true`, or install from a wheel"
         )
 
 

@@ -106,6 +106,7 @@ def assert_zeroes(
         LayoutError: The tensors are no KV cache that has memory on one device.
         BlockIdError: `ids` are no block ids of the cache.
     """
+    __tracebackhide__ = True  # pytest then shows the text at the caller's line
     entries = tensors if isinstance(tensors, torch.Tensor) else list(tensors)
     layout = Layout.from_tensors(
         entries,

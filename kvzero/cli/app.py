@@ -21,6 +21,7 @@ from kvzero.campaign.outcome import RunResult, save_found
 from kvzero.campaign.tally import EXIT_HARNESS, EXIT_USAGE, Tally
 from kvzero.campaign.verify import Given, case_files, given, preset_cases
 from kvzero.campaign.verify import verify as verify_cases
+from kvzero.cli.capture import capture
 from kvzero.cli.doctor import doctor
 from kvzero.cli.durations import parse_seconds
 from kvzero.cli.export import export
@@ -148,6 +149,7 @@ def replay(
 app.command(epilog="Example: kvzero show --preset trtllm_llama3_8b_pool")(show)
 app.command(epilog="Example: kvzero export regressions/FILE.json -o report.py")(export)
 app.command(epilog="Example: kvzero doctor --json")(doctor)
+app.command(epilog="Example: kvzero capture table.json -o engine.json")(capture)
 
 
 def _judge(

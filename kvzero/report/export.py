@@ -191,7 +191,7 @@ def _numbers_text(export: Export, *, with_views: bool) -> str:
     where = case.placement
     gaps_bytes = where.base_bytes + layout.num_allocations * where.gap_bytes
     cut = gaps_bytes > MAX_GAPS_BYTES
-    addresses = place(case, longest_gap_bytes=_CUT_GAP_BYTES if cut else None)
+    addresses = place(case, most_gap_bytes=_CUT_GAP_BYTES if cut else None)
     rows = [table.allocation, table.offset_bytes, table.stride_bytes, table.page_bytes]
     calls = [_call_text(call, _is_refused(call, export)) for call in case.calls]
     assignments = [
