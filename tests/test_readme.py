@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,12 @@ def test_the_zeroer_example_zeroes_its_blocks() -> None:
     with dry_driver("cuda:90", launches.append):
         exec(compile(on_cpu, "README.md", "exec"), {})
     assert len(launches) == 2  # the warm-up and the call
+
+
+def test_the_example_of_a_test_of_ones_own_passes() -> None:
+    names: dict[str, Callable[[], None]] = {}
+    exec(compile(example("assert_zeroes"), "README.md", "exec"), names)
+    names["test_zeroes"]()
 
 
 @pytest.mark.slow
