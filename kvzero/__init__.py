@@ -113,8 +113,8 @@ def _check_strategies_link() -> None:
     if not link.is_dir():
         what = "a text file" if link.is_file() else "missing or leads nowhere"
         raise ImportError(
-            f"{link} is {what}, but must be a symbolic link to ../strategies: check out "
-            f"with `git config core.symlinks true`, or install from a wheel"
+            f"{link} is {what}, but must be a symbolic link to ../strategies: check "
+            f"out with `git config core.symlinks true`, or install from a wheel"
         )
 
 
