@@ -216,5 +216,7 @@ def run() -> None:
 
 
 def _complain(error: Exception, code: int) -> NoReturn:
-    sys.stderr.write(f"kvzero: {type(error).__name__}: {error}\n")
+    notes = getattr(error, "__notes__", ())
+    text = "\n".join([f"kvzero: {type(error).__name__}: {error}", *notes])
+    sys.stderr.write(f"{text}\n")
     raise SystemExit(code)

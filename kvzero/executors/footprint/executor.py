@@ -122,12 +122,14 @@ class _CaseRun:
         self._programs = 0
         self._not_judged: dict[tuple[str, str], None] = {}
         self._blind = False
+        self._bug: Exception | None = None
 
     def __call__(self) -> Observation:
         """Run everything and return what was seen."""
         calls: list[CallObservation] = []
         with dry_driver(self._case.platform, self._on_launch):
             built = self._set_up()
+            self._refuse_bug()
             if built is None:
                 setup = self._setup_facts()
                 for index in range(len(self._case.calls)):
@@ -163,6 +165,7 @@ class _CaseRun:
         num_blocks = self._case.layout.num_blocks
         self._ids = block_ids_for(call, self._pool.device, num_blocks)
         raised = self._zero()
+        self._refuse_bug()
         if call.arrival != "device" and call.dtype in ID_DTYPES:
             reuse_ids(self._ids, num_blocks)
         return self._facts(index, raised, setup)
@@ -178,6 +181,14 @@ class _CaseRun:
             return _raised(error)
         self._note_torch_work(watch)
         return None
+
+    def _refuse_bug(self) -> None:
+        if self._bug is not None:
+            name = type(self._bug).__name__
+            raise InternalError(
+                f"the evaluation of a launch failed with {name}: {self._bug}; please "
+                f"report it with the case"
+            ) from self._bug
 
     def _note_torch_work(self, watch: ArenaWatch) -> None:
         if watch.touched:
@@ -255,11 +266,9 @@ class _CaseRun:
             self._results.append(self._evaluator.evaluate(event, self._memory))
         except NotJudgedError as error:
             self._give_up(str(error))
-        except Exception as error:  # a bug of ours must not reach the subject
-            self._give_up(
-                f"a bug in kvzero, please report it: {type(error).__name__}: {error} "
-                f"({event.kernel.name} at {event.kernel.place})"
-            )
+        except Exception as error:  # a bug of ours: the subject must not catch it
+            self._bug = error
+            self._give_up(f"{event.kernel.name} at {event.kernel.place}")
 
 
 class _SetupFacts:

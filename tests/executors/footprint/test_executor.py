@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvzero.case import Call, Case, IdRun, Placement, id_runs
+from kvzero.errors import InternalError
 from kvzero.executors.footprint import FootprintExecutor
 from kvzero.layout import Allocation, Axis, Layout, Run, Tile
 from kvzero.observation import WARMUP_CALL, Observation
@@ -117,6 +118,18 @@ def test_exception_of_a_call_is_kept() -> None:
     assert raised is not None
     assert (raised.type_name, raised.is_value_error) == ("ValueError", True)
     assert raised.message == "no 2 blocks today"
+
+
+def test_a_bug_of_the_evaluator_is_an_error_and_no_verdict(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("of ours")
+
+    executor = FootprintExecutor()
+    monkeypatch.setattr(executor._evaluator, "evaluate", broken)
+    with pytest.raises(InternalError, match="failed with ZeroDivisionError: of ours"):
+        executor.run(find_subject("kvzero"), CASE)
 
 
 def test_exception_of_the_constructor_is_kept() -> None:
