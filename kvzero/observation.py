@@ -128,6 +128,10 @@ class CallObservation:
         stored_bytes: Bytes that differ from before or were stored, wherever they lie.
         missteps: Undefined things that programs did.
         programs: Programs launched, whether or not they were evaluated.
+        again_bytes: Bytes stored more often than once, each time after the first; None
+            where the executor does not see single stores, as for the two below.
+        idle_programs: Programs that stored nothing.
+        narrowest_store_bytes: Bytes of the smallest element that was stored; 0: none.
     """
 
     raised: Raised | None = None
@@ -137,6 +141,9 @@ class CallObservation:
     stored_bytes: int = 0
     missteps: tuple[Misstep, ...] = ()
     programs: int = 0
+    again_bytes: int | None = None
+    idle_programs: int | None = None
+    narrowest_store_bytes: int | None = None
 
 
 @dataclass(frozen=True)

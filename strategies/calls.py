@@ -30,6 +30,9 @@ NUM_CALLS: tuple[int, ...] = weighted({1: 12, 2: 5, 3: 2, 4: 1})
 SHORT = Span(1, 17)
 SHORT_LISTS = (Span(1, 2), SHORT, Span(15, 17))
 """Around 1 and 16 an integer argument changes its compiled variant."""
+MOST_REPEATED = 65
+"""A later list may be as long as the first, if that has fewer ids: what is kept by the
+number of ids is then used again."""
 MAX_STEP_EL = 3
 MAX_OFFSET_EL = 8
 LIST_SHARE = 3
@@ -144,10 +147,12 @@ def call_sequences(
 
     Shrinks towards one call.
     """
-    found = []
+    found: list[Call] = []
     for index in range(draw_one(draw, NUM_CALLS)):
         if index:
-            span = draw_one(draw, SHORT_LISTS)
+            count = found[0].num_ids
+            same = Span(count, count) if count in range(1, MOST_REPEATED) else SHORT
+            span = draw_one(draw, (*SHORT_LISTS, same))
         found.append(draw_call(draw, num_blocks, contract, span))
     return tuple(found)
 

@@ -18,7 +18,7 @@ from kvzero.subjects.protocol import Contract
 
 PLATFORMS = ("cuda:90", "hip:gfx942")
 MAX_SEED = 255
-SOURCES = weighted({"frames": 9, "views": 1})
+SOURCES = weighted({"frames": 4, "views": 1})
 
 
 @st.composite

@@ -32,6 +32,11 @@ FORMS = weighted(
     }
 )
 """Whether block strides are padded, blocks split, and layers lie apart."""
+SHAPES = ("BHN", "HBN")
+"""Blocks or planes first in the shape, whatever is outermost in memory."""
+MOST_EQUAL = 16
+"""Most blocks for which heads or planes may be as many, so that a shape has two
+readings."""
 MAX_ROW_EL = 96
 
 
@@ -51,6 +56,9 @@ def draw_cache(draw: st.DrawFn, room: Room) -> Cache:
     padded, split, separate = draw_one(draw, FORMS)
     dtype = draw_one(draw, DTYPES)
     sizes = {axis: draw_integer(draw, 1, 4) for axis in "LHN"}
+    shape = draw_one(draw, SHAPES)
+    if 1 < num_blocks <= MOST_EQUAL and draw_one(draw, (False, True)):
+        sizes["H"] = num_blocks
     element = ELEMENT_BYTES[dtype]
     unit = room.alignment_bytes // gcd(room.alignment_bytes, element)
     row = unit * draw_integer(draw, 1, max(MAX_ROW_EL // unit, 1))
@@ -61,9 +69,10 @@ def draw_cache(draw: st.DrawFn, room: Room) -> Cache:
     separate = separate and order.startswith("L")
     views = tuple(
         View(
-            (sizes["B"], sizes["H"], sizes["N"], row),
-            (strides["B"], strides["H"], strides["N"], 1),
+            (*(sizes[axis] for axis in shape), row),
+            (*(strides[axis] for axis in shape), 1),
             dtype,
+            block_dim=shape.index("B"),
             kernel_blocks_per_block=kernel_blocks,
             allocation=layer if separate else 0,
             offset_bytes=0 if separate else layer * strides["L"] * element,
@@ -109,8 +118,8 @@ def views(
     """Draw the KV tensors of one cache, one a layer.
 
     Planes or heads outside the blocks, blocks first, all layers of a block together,
-    padded block strides, and several kernel blocks a block. Shrinks towards one small
-    contiguous view.
+    shapes with planes first or as many as blocks, padded block strides, and several
+    kernel blocks a block. Shrinks towards one small contiguous view.
 
     Args:
         draw: Hypothesis's.

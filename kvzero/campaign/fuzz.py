@@ -111,6 +111,8 @@ class Fuzzer:
         seed: Everything random follows from it.
         budget: When to stop looking.
         on_case: Called after every case, for progress.
+        phases: What Hypothesis does; without shrinking, `polish` does all of it.
+        shrink_seconds: Time for shrinking.
     """
 
     judge: Judge
@@ -118,6 +120,8 @@ class Fuzzer:
     seed: int
     budget: Budget
     on_case: Callable[[Tally], None]
+    phases: tuple[Phase, ...] = (Phase.generate, Phase.shrink)
+    shrink_seconds: float = SHRINK_SECONDS
     tally: Tally = field(default_factory=Tally)
     _smallest: dict[Identity, Found] = field(default_factory=dict)
     _shrink_until: float | None = None
@@ -128,7 +132,7 @@ class Fuzzer:
         while not self._smallest and not self.budget.is_up(self.tally.cases):
             self._run_batch(batch)
             batch += 1
-        until = monotonic() + SHRINK_SECONDS
+        until = monotonic() + self.shrink_seconds
         for identity, found in self._smallest.items():
             # How often it was drawn; the searches of the shrinkers do not count.
             seen = self.tally.found.get(identity)
@@ -143,7 +147,7 @@ class Fuzzer:
             database=None,
             deadline=None,
             derandomize=False,
-            phases=(Phase.generate, Phase.shrink),
+            phases=self.phases,
             suppress_health_check=list(HealthCheck),
             verbosity=hypothesis.Verbosity.quiet,
             print_blob=False,
@@ -185,7 +189,7 @@ class Fuzzer:
 
     def _keep(self, failures: tuple[Violation, ...], judged: Judged) -> None:
         if self._shrink_until is None:
-            self._shrink_until = monotonic() + SHRINK_SECONDS
+            self._shrink_until = monotonic() + self.shrink_seconds
         for violation in failures:
             known = self._smallest.get(violation.identity)
             if known is None:

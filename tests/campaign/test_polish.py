@@ -118,3 +118,21 @@ def test_polish_keeps_views_and_runs_in_step() -> None:
         [shrunk], small.layout.allocations, 3, widest_per_address=False
     )
     assert again.runs == small.layout.runs
+
+
+def test_polish_trades_many_blocks_for_few_far_apart() -> None:
+    layout = Layout(2**20, (Allocation(2**35),), (Run(16, 2**15),))
+    case = Case(layout, (Call((IdRun(7), IdRun(2**20 - 1))),))
+
+    def fails(candidate: Case) -> bool:
+        blocks = candidate.layout.num_blocks
+        return any(
+            int(stride) * int(block) >= 2**33
+            for stride in candidate.layout.table.stride_bytes
+            for call in candidate.calls
+            for block in call.blocks(blocks)
+        )
+
+    small = polish(case, fails, never)
+    assert small.layout.num_blocks == 2
+    assert small.layout.runs == (Run(1, 2**33),)

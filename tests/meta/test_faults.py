@@ -1,9 +1,13 @@
 """The harness itself: each fault is caught by its property and shrunk."""
 
+import sys
+from collections import Counter
 from pathlib import Path
+from statistics import median
 
 import pytest
 
+from kvzero.campaign.faults import MAX_PROGRAMS, kill
 from kvzero.campaign.fuzz import Budget, Fuzzer, cases_for
 from kvzero.campaign.judging import Judge, Judged
 from kvzero.campaign.outcome import save_found
@@ -11,14 +15,20 @@ from kvzero.campaign.tally import Found, Tally
 from kvzero.casefile import read_case_file
 from kvzero.executors import executor_named
 from kvzero.limits import LaunchShape, broken_limits
+from kvzero.properties.registry import PROPERTIES
+from kvzero.subjects.element_table import TRUSTS_IDS
 from kvzero.subjects.faults import fault_subjects
+from kvzero.subjects.faults.exact_work import ExactWork
 from kvzero.subjects.faults.fault import Fault
-from kvzero.subjects.protocol import Subject
+from kvzero.subjects.faults.warmed_up import WarmedUp
+from kvzero.subjects.faults.within_limits import WithinLimits
+from kvzero.subjects.protocol import MadeSubject, Subject
 from kvzero.subjects.registry import find_subject
+from kvzero.subjects.view_table import ViewTableZeroer
 
 SEED = 0
 CASES = 4_000
-FUZZ_PROGRAMS = 200_000
+BASE_CASES = 30
 NAMED = {
     "tail-not-written",
     "mask-missing",
@@ -31,7 +41,15 @@ NAMED = {
     "product-skipped",
     "false-promise-on-mask",
 }
+KILLS = Path(__file__).parent / "kills"
 FAULTS = [fault for fault in fault_subjects() if not fault.needs_gpu]
+FOOTPRINT = executor_named("footprint", max_programs=MAX_PROGRAMS)
+BASES = {
+    "within-limits": WithinLimits,
+    "view-table": ViewTableZeroer,
+    "exact-work": ExactWork,
+    "warmed-up": WarmedUp,
+}
 
 
 def quiet(_tally: Tally) -> None:
@@ -39,7 +57,7 @@ def quiet(_tally: Tally) -> None:
 
 
 def judge_of(subject: Subject) -> Judge:
-    return Judge(subject, executor_named("footprint", max_programs=FUZZ_PROGRAMS))
+    return Judge(subject, FOOTPRINT)
 
 
 def fuzz(subject: Subject, cases: int) -> Tally:
@@ -47,16 +65,11 @@ def fuzz(subject: Subject, cases: int) -> Tally:
     return Fuzzer(judge, cases_for(judge), SEED, Budget(cases=cases), quiet).run()
 
 
-def kill(fault: Fault) -> Found:
+def caught(fault: Fault) -> Found:
     """Return the violation by which a fault is caught."""
-    found = fuzz(fault, CASES).found
-    kills = [
-        f
-        for f in found.values()
-        if (f.violation.property, f.violation.what) == (fault.breaks, fault.what)
-    ]
-    assert kills, f"{fault.name} survived; found {[*found]}"
-    return kills[0]
+    made = kill(fault, SEED, CASES, FOOTPRINT, shrink_seconds=60.0)
+    assert made.found is not None, f"{fault.name} survived {made.cases} cases"
+    return made.found
 
 
 def largest_shape(judged: Judged) -> LaunchShape:
@@ -68,12 +81,58 @@ def test_the_ten_named_faults_are_fault_subjects() -> None:
     assert {fault.name for fault in FAULTS} >= NAMED
 
 
-@pytest.mark.slow
+def test_at_least_30_kinds_of_fault_are_there() -> None:
+    areas = {fault.kind: fault.area for fault in FAULTS}
+    of_area = Counter(areas.values())
+    assert len(areas) >= 30
+    assert of_area["planner"] >= 12
+    assert of_area["kernel"] >= 10
+    assert of_area.keys() == {"planner", "kernel", "ids", "ordering", "cache"}
+
+
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_a_fault_is_caught_shrunk_saved_and_replayed(
-    fault: Fault, tmp_path: Path
+def test_a_fault_declares_what_it_breaks_and_where_it_is_known_from(
+    fault: Fault,
 ) -> None:
-    found = kill(fault)
+    module = sys.modules[f"kvzero.subjects.faults.{fault.name.replace('-', '_')}"]
+    text = module.__doc__ or ""
+    assert "Kind: " in text
+    assert "Source: " in text
+    assert f"Breaks: `{fault.breaks}`" in text
+    assert fault.breaks in PROPERTIES
+    assert fault.what
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BASES)
+def test_what_faults_are_built_on_has_no_fault(name: str) -> None:
+    subject = MadeSubject(name, TRUSTS_IDS, BASES[name])
+    tally = fuzz(subject, BASE_CASES)
+    assert {identity.what for identity in tally.found} <= {"too-many-programs"}
+    assert name != "exact-work" or not tally.found
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_fails_on_its_saved_case(fault: Fault) -> None:
+    # What `kvzero faults` shrunk; the verb itself fuzzes every fault, in CI.
+    judged = judge_of(fault)(read_case_file(KILLS / f"{fault.name}.json").case)
+    seen = {(violation.property, violation.what) for violation in judged.violations}
+    assert (fault.breaks, fault.what) in seen
+
+
+def test_saved_cases_are_small() -> None:
+    layouts = [read_case_file(path).case.layout for path in KILLS.glob("*.json")]
+    assert median(len(layout.runs) for layout in layouts) <= 2
+    assert median(layout.num_blocks for layout in layouts) <= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(NAMED))
+def test_a_named_fault_is_caught_shrunk_saved_and_replayed(
+    name: str, tmp_path: Path
+) -> None:
+    fault = next(fault for fault in FAULTS if fault.name == name)
+    found = caught(fault)
     layout = found.judged.case.layout
     assert len(layout.runs) <= 3
     assert layout.num_blocks <= 4

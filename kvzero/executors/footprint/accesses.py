@@ -84,7 +84,7 @@ def _moved_affine(pointer: Affine, offset: Affine, size: int) -> Affine:
     return Affine(base, tuple(steps), pointer.shape)
 
 
-def _root(slot: int, function: Function) -> int | None:
+def pointer_root(slot: int, function: Function) -> int | None:
     """Return the argument that a pointer was computed from, if it is one."""
     for _ in range(_MAX_MOVES):
         definition = function.definitions[slot]
@@ -131,13 +131,13 @@ def build_load(op: Op, function: Function) -> Step:
     pointer = op.operands[0]
     mask, other = (op.operands[i] if len(op.operands) > i else None for i in (1, 2))
     result, dims, place = op.results[0], len(kind.shape), op.place
-    root = _root(op.operands[0], function)
+    root = pointer_root(op.operands[0], function)
 
     def step(frame: Frame) -> None:
         p = frame.get(pointer)
         m = None if mask is None else frame.get(mask)
         addresses = programs_by_lanes(p, dims)
-        active = _active(frame, place, m, dims)
+        active = active_lanes(frame, place, m, dims)
         _report_undefined(
             frame, place, "the address of a load", undefined_of(p), active
         )
@@ -148,7 +148,7 @@ def build_load(op: Op, function: Function) -> Step:
     return step
 
 
-def _active(frame: Frame, place: str, mask: Value, dims: int) -> Array | None:
+def active_lanes(frame: Frame, place: str, mask: Value, dims: int) -> Array | None:
     """Return which lanes a mask lets through; None: all of them."""
     if mask is None:
         return None
@@ -186,7 +186,7 @@ def build_store(op: Op, function: Function) -> Step:
     def step(frame: Frame) -> None:
         p, v = frame.get(pointer), frame.get(value)
         m = None if mask is None else frame.get(mask)
-        _report_undefined_store(frame, place, p, v, m, len(shape))
+        report_undefined_store(frame, place, p, v, m, len(shape))
         if not shape:
             p, v = splat(plain(p), (1,)), splat(plain(v), (1,))
             m = None if m is None else splat(plain(m), (1,))
@@ -195,18 +195,20 @@ def build_store(op: Op, function: Function) -> Step:
             store = _element_store(frame, place, p, v, m, element)
         if not store.is_empty():
             _report_misaligned(frame, store, element.bytes)
+            frame.run.memory.tally.narrow(element.bytes)
             frame.run.memory.pending.append(store)
 
     return step
 
 
-def _report_undefined_store(
+def report_undefined_store(
     frame: Frame, place: str, pointer: Value, value: Value, mask: Value, dims: int
 ) -> None:
+    """Report programs whose store depends on undefined lanes."""
     marks = [undefined_of(x) for x in (pointer, value, mask)]
     if all(mark is None for mark in marks):
         return
-    active = _active(frame, place, mask, dims)
+    active = active_lanes(frame, place, mask, dims)
     _report_undefined(frame, place, "the address of a store", marks[0], active)
     _report_undefined(frame, place, "a stored value", marks[1], active)
 

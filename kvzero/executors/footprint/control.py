@@ -7,11 +7,16 @@ wait for the others with the values that they left with.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
 from kvzero.executors.footprint.accesses import ACCESSES
+from kvzero.executors.footprint.arithmetic import unsigned
+from kvzero.executors.footprint.atomics import ATOMICS
+from kvzero.executors.footprint.blocks import BuiltBlock, Results
+from kvzero.executors.footprint.combining import build_reduce, build_scan
 from kvzero.executors.footprint.domain import Index, Pick, Scalar, pick_where
 from kvzero.executors.footprint.elementwise import (
     ELEMENTWISE,
@@ -25,25 +30,17 @@ from kvzero.executors.footprint.frame import Frame, NotJudgedError
 from kvzero.executors.footprint.ir import Block, Function, Module, Op
 from kvzero.executors.footprint.promises import build_assume, with_promises
 from kvzero.executors.footprint.shapes import SHAPES, constant_value
-from kvzero.executors.footprint.values import Partial, Value, merged, taken
+from kvzero.executors.footprint.values import Partial, Value, merged, taken, where
 
-TERMINATORS = ("tt.return", "cf.br", "cf.cond_br", "scf.yield", "scf.condition")
-Results = tuple[Value, ...]
-
-
-@dataclass
-class BuiltBlock:
-    """A block ready to run: its steps, and how it ends."""
-
-    arguments: list[int]
-    steps: list[Step]
-    end: Op
-
-    def run(self, frame: Frame) -> None:
-        """Run the steps."""
-        frame.run.spend(len(self.steps) + 1, self.end.place)
-        for step in self.steps:
-            step(frame)
+TERMINATORS = (
+    "tt.return",
+    "cf.br",
+    "cf.cond_br",
+    "scf.yield",
+    "scf.condition",
+    "tt.reduce.return",
+    "tt.scan.return",
+)
 
 
 @dataclass
@@ -143,12 +140,13 @@ def build_block(block: Block, function: Function, template: list[Value]) -> Buil
 
 def build_op(op: Op, function: Function, template: list[Value]) -> Step:
     """Return the step of one operation."""
-    structured = _STRUCTURED.get(op.name)
+    structured = STRUCTURED.get(op.name)
     if structured is not None:
         return structured(op, function, template)
-    builder = _BUILDERS.get(op.name)
+    builder = BUILDERS.get(op.name)
     if builder is None:
-        return stopping(op)
+        why = REFUSED.get(op.name)
+        return stopping(op, f"{op.name} ({why})" if why else "")
     return builder(op, function)
 
 
@@ -156,11 +154,6 @@ def _regions(op: Op, function: Function, template: list[Value]) -> list[BuiltBlo
     if any(len(region.blocks) != 1 for region in op.regions):
         raise NotJudgedError(f"{op.name} with several blocks at {op.place}")
     return [build_block(r.blocks[0], function, template) for r in op.regions]
-
-
-def _yielded(block: BuiltBlock, frame: Frame) -> Results:
-    block.run(frame)
-    return tuple(frame.get(slot) for slot in block.end.operands)
 
 
 def build_if(op: Op, function: Function, template: list[Value]) -> Step:
@@ -172,12 +165,12 @@ def build_if(op: Op, function: Function, template: list[Value]) -> Step:
         condition = frame.condition(condition_slot, op.place)
         if not isinstance(condition, np.ndarray) or _agree(condition):
             way = 0 if np.any(condition) else 1
-            values = _yielded(branches[way], frame) if way < len(branches) else ()
+            values = branches[way].yielded(frame) if way < len(branches) else ()
         else:
             pieces = []
             for branch, chosen in zip(branches, (condition, ~condition)):
                 pick = pick_where(chosen)
-                pieces.append((pick, _yielded(branch, frame.picked(pick))))
+                pieces.append((pick, branch.yielded(frame.picked(pick))))
             values = merged_results(frame.domain.shape, pieces)
         for slot, value in zip(results, values):
             frame.values[slot] = value
@@ -259,16 +252,16 @@ def _pass(frame: Frame, slots: list[int], values: Results) -> None:
 def build_for(op: Op, function: Function, template: list[Value]) -> Step:
     """Build a counted loop; programs may count differently far."""
     (body,) = _regions(op, function, template)
+    is_unsigned = bool(op.attributes.get("unsigned"))
     low, high, by, *initial = op.operands
     results = op.results
-    if op.attributes.get("unsigned"):
-        return stopping(op, "unsigned scf.for")
 
     def step(frame: Frame) -> None:
         bounds = [_bound(frame, op, slot) for slot in (low, high, by)]
         index, limit, stride = bounds
-        _report_stride(frame, op, stride)
-        trips = _trips(index, limit, stride)
+        if not is_unsigned:
+            _report_stride(frame, op, stride)
+        trips = trip_counts(index, limit, stride, is_unsigned=is_unsigned)
         loop = _Loop(frame)
         carried: Results = tuple(frame.get(slot) for slot in initial)
         extra: Results = (index, stride, trips)
@@ -279,7 +272,7 @@ def build_for(op: Op, function: Function, template: list[Value]) -> Step:
             if not stays:
                 break
             _pass(loop.frame, body.arguments, (extra[0], *carried))
-            carried = _yielded(body, loop.frame)
+            carried = body.yielded(loop.frame)
             extra = (extra[0] + extra[1], extra[1], extra[2])
             done += 1
         _pass(frame, results, loop.results())
@@ -308,8 +301,17 @@ def _report_stride(frame: Frame, op: Op, stride: Scalar) -> None:
     )
 
 
-def _trips(low: Scalar, high: Scalar, stride: Scalar) -> Scalar:
+def trip_counts(
+    low: Scalar, high: Scalar, stride: Scalar, *, is_unsigned: bool = False
+) -> Scalar:
     """Return how often each program runs the body; bounds lie less than 2**63 apart."""
+    if is_unsigned:
+        runs = unsigned(low) < unsigned(high)
+        distance = unsigned(high - low).astype(np.uint64)
+        positive = np.maximum(unsigned(stride).astype(np.uint64), np.uint64(1))
+        whole, rest = np.divmod(distance, positive)
+        trips = (whole + (rest > 0)).astype(np.int64)
+        return where(runs, trips, np.int64(0))
     distance = high.astype(np.int64) - low.astype(np.int64)
     positive = np.maximum(stride.astype(np.int64), np.int64(1))
     return np.maximum(-(-distance // positive), np.int64(0))
@@ -333,7 +335,7 @@ def build_while(op: Op, function: Function, template: list[Value]) -> Step:
             if not stays:
                 break
             _pass(loop.frame, after.arguments, values)
-            carried = _yielded(after, loop.frame)
+            carried = after.yielded(loop.frame)
         _pass(frame, op.results, loop.results())
 
     return step
@@ -361,20 +363,50 @@ def build_nothing(op: Op, function: Function) -> Step:
     return lambda _: None
 
 
+def combining_by(
+    build: Callable[[Op, Function, BuiltBlock], Step],
+) -> "StructuredBuilder":
+    """Return a builder that hands over the function which combines two lanes."""
+
+    @wraps(build)
+    def built(op: Op, function: Function, template: list[Value]) -> Step:
+        if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
+            return stopping(op)
+        return build(op, function, _regions(op, function, template)[0])
+
+    return built
+
+
 StructuredBuilder = Callable[[Op, Function, list[Value]], Step]
-_STRUCTURED: dict[str, StructuredBuilder] = {
+STRUCTURED: dict[str, StructuredBuilder] = {
     "scf.if": build_if,
     "scf.for": build_for,
     "scf.while": build_while,
+    "tt.reduce": combining_by(build_reduce),
+    "tt.scan": combining_by(build_scan),
 }
-_BUILDERS: dict[str, Builder] = {
+BUILDERS: dict[str, Builder] = {
     **SHAPES,
     **ELEMENTWISE,
     **FLOATS,
     **ACCESSES,
+    **ATOMICS,
     "llvm.intr.assume": build_assume,
     "tt.call": build_call,
     "gpu.barrier": build_nothing,
     "ttg.barrier": build_nothing,
     "tt.print": build_nothing,
 }
+
+REFUSED: dict[str, str] = {
+    "tt.cat": "its lanes may come in any order",
+    "tt.histogram": "no address needs it",
+    "tt.dot": "no address needs it",
+    "tt.elementwise_inline_asm": "the machine's own code",
+    "tt.extern_elementwise": "code of a library",
+    "tt.make_tensor_descriptor": "hardware copies with shapes of their own",
+    "tt.descriptor_load": "hardware copies with shapes of their own",
+    "tt.descriptor_store": "hardware copies with shapes of their own",
+    "tt.map_elementwise": "a function of several lanes",
+}
+"""Operations that are known and not evaluated, and why; others are only named."""

@@ -113,6 +113,13 @@ class Domain:
             self._ids = (x, y, z)
         return self._ids
 
+    @property
+    def origin(self) -> "tuple[Domain, Pick] | None":
+        """Return the domain that the programs were picked from, if any."""
+        if self._parent is None or self._pick is None:
+            return None
+        return self._parent, self._pick
+
     def picked(self, pick: Pick) -> "Domain":
         """Return the domain of the picked programs."""
         return Domain(pick.shape(self.shape), None, self, pick)

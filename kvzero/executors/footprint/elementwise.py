@@ -433,9 +433,15 @@ def spread(value: Value, shape: tuple[int, ...]) -> Tensor:
     return Dense(np.broadcast_to(lanes, whole), marks)
 
 
+def build_absolute(op: Op, function: Function) -> Step:
+    """Build an integer without its sign; the lowest stays as it is."""
+    return build_mapped(np.abs)(op, function)
+
+
 ELEMENTWISE: dict[str, Builder] = {
     **dict.fromkeys(BINARY, build_binary),
     **dict.fromkeys(CASTS, build_cast),
     "arith.cmpi": build_compare,
     "arith.select": build_select,
+    "math.absi": build_absolute,
 }

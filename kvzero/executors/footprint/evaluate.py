@@ -4,7 +4,7 @@ The grid is evaluated in parts of about `PART_PROGRAMS` programs. A part whose l
 would take too much memory is thrown away and done again in halves.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,10 @@ from kvzero.executors.footprint.parse import parse_module
 from kvzero.executors.footprint.promises import check_arguments
 from kvzero.executors.footprint.real_memory import Region
 from kvzero.executors.footprint.shadow import NO_OTHER_BYTES, OtherBytes
+from kvzero.executors.footprint.shared_atomics import settle_atomics
 from kvzero.executors.footprint.stores import Pairs, Store, covering
-from kvzero.executors.footprint.stretches import NO_BYTES, Stretches
+from kvzero.executors.footprint.stretches import NO_BYTES, Stretches, stretches
+from kvzero.executors.footprint.tally import Tally
 from kvzero.executors.footprint.values import TooWideError, Value, wrapped
 from kvzero.layout import Int64Array
 from kvzero.limits import Grid
@@ -50,12 +52,16 @@ class LaunchResult:
         other: Bytes that it set to another value.
         stores: Its stores, to find writers in.
         missteps: Undefined things that its programs did.
+        tally: What its stores cost.
+        again_bytes: Bytes that it stored although it had stored them before.
     """
 
     zero: Stretches = NO_BYTES
     other: OtherBytes = NO_OTHER_BYTES
     stores: tuple[Store, ...] = ()
     missteps: tuple[Misstep, ...] = ()
+    tally: Tally = field(default_factory=Tally)
+    again_bytes: int = 0
 
 
 class Evaluator:
@@ -77,6 +83,7 @@ class Evaluator:
         launch = LaunchMemory(memory, regions)
         with np.errstate(all="ignore"):
             log = _run_grid(event.shape.grid, functions, kernel, arguments, launch)
+            settle_atomics(launch, log)
             zero = launch.zeros()
             other = _other_bytes(launch, log, zero)
             if len(other):
@@ -86,10 +93,13 @@ class Evaluator:
             if _loads_may_race(launch, zero, other):
                 second = LaunchMemory(memory, regions, keeps_loads=True)
                 _run_grid(event.shape.grid, functions, kernel, arguments, second)
+                settle_atomics(second, MisstepLog())
                 find_races(second, log)
+        again = _again_bytes(launch, zero, other)
         zero, other = _applied(memory, zero, other)
         memory.shadow.store(zero, other)
-        return LaunchResult(zero, other, tuple(launch.stores), log.missteps())
+        stores = tuple(launch.stores)
+        return LaunchResult(zero, other, stores, log.missteps(), launch.tally, again)
 
     def _functions(self, event: LaunchEvent) -> tuple[str, dict[str, BuiltFunction]]:
         variant = event.kernel.variant
@@ -175,7 +185,7 @@ def _run_grid(
             waiting.append(domain)
             continue
         checks_arguments = False
-        memory.commit()
+        memory.commit(domain)
         log.extend(run.missteps)
     return log
 
@@ -284,6 +294,17 @@ def _report_race(
         store.program_of(item),
         len(np.unique(store.programs(pairs.item[clash]))),
     )
+
+
+def _again_bytes(launch: LaunchMemory, zero: Stretches, other: OtherBytes) -> int:
+    """Return how many bytes were stored more than once; atomics count once."""
+    atomics = [store.flat() for store in launch.stores if store.is_atomic]
+    once = 0
+    if atomics:
+        starts, ends = (np.concatenate(part) for part in zip(*atomics))
+        once = stretches(starts, ends).total_bytes
+    distinct = zero.total_bytes + len(other)
+    return max(launch.tally.stored_bytes + once - distinct, 0)
 
 
 def _loads_may_race(memory: LaunchMemory, zero: Stretches, other: OtherBytes) -> bool:

@@ -16,6 +16,7 @@ from kvzero.executors.arrival import block_ids_for, reuse_ids
 from kvzero.executors.footprint.arena import arena, arena_tensors
 from kvzero.executors.footprint.evaluate import Evaluator, LaunchResult
 from kvzero.executors.footprint.facts import (
+    again_bytes,
     joined,
     missed_bytes,
     nothing,
@@ -26,6 +27,7 @@ from kvzero.executors.footprint.frame import NotJudgedError
 from kvzero.executors.footprint.launch_memory import CaseMemory
 from kvzero.executors.footprint.real_memory import RealMemory, reachable_tensors
 from kvzero.executors.footprint.shadow import Shadow
+from kvzero.executors.footprint.stretches import Stretches
 from kvzero.executors.footprint.watch import ArenaWatch
 from kvzero.memory import Addresses, Pool, place
 from kvzero.observation import (
@@ -226,7 +228,20 @@ class _CaseRun:
                 *(m for result in self._results for m in result.missteps),
             ),
             programs=self._programs,
+            **self._work(stored),
         )
+
+    def _work(self, stored: Stretches) -> dict[str, int]:
+        """Return what the stores of a call cost, if all of its launches were judged."""
+        if self._blind:
+            return {}
+        tallies = [result.tally for result in self._results]
+        widths = [t.narrowest_bytes for t in tallies if t.narrowest_bytes]
+        return {
+            "again_bytes": again_bytes(self._results, stored),
+            "idle_programs": sum(tally.idle_programs for tally in tallies),
+            "narrowest_store_bytes": min(widths, default=0),
+        }
 
     def _wrong_bytes(self, index: int) -> tuple[WrongBytes, WrongBytes]:
         """Return the bytes that a call missed, and those that it must not touch."""

@@ -30,6 +30,18 @@ def stored_bytes(results: list[LaunchResult]) -> tuple[Stretches, Stretches]:
     return (zero.union(other) if len(other.starts) else zero), other
 
 
+def again_bytes(results: list[LaunchResult], stored: Stretches) -> int:
+    """Return how many bytes a call's launches stored although they had before.
+
+    Args:
+        results: The launches.
+        stored: All bytes that they stored.
+    """
+    inside = sum(result.again_bytes for result in results)
+    each = sum(r.zero.total_bytes + len(r.other) for r in results)
+    return inside + each - stored.total_bytes
+
+
 def missed_bytes(must: Intervals, shadow: Shadow) -> WrongBytes:
     """Return the bytes that must be zero and were never stored as zero."""
     missing = of_intervals(must).minus(shadow.zero)

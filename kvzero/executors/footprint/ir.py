@@ -146,6 +146,22 @@ class Function:
     definitions: list[Op | None] = field(default_factory=list)
     body: Region = field(default_factory=Region)
 
+    def readers(self, slot: int) -> list[Op]:
+        """Return the operations that read a slot, terminators included."""
+        return _readers(self.body, slot)
+
+
+def _readers(region: Region, slot: int) -> list[Op]:
+    found: list[Op] = []
+    for block in region.blocks:
+        for op in block.ops:
+            passed = (slots for _, slots in op.successors)
+            if slot in op.operands or any(slot in slots for slots in passed):
+                found.append(op)
+            for inner in op.regions:
+                found.extend(_readers(inner, slot))
+    return found
+
 
 @dataclass
 class Module:

@@ -17,6 +17,7 @@ from kvzero.executors.footprint.frame import Frame, MisstepLog, NotJudgedError
 from kvzero.executors.footprint.ir import Type
 from kvzero.executors.footprint.real_memory import RealMemory, Region
 from kvzero.executors.footprint.shadow import Shadow
+from kvzero.executors.footprint.shared_atomics import Atomics
 from kvzero.executors.footprint.stores import (
     ByteStore,
     Store,
@@ -25,6 +26,7 @@ from kvzero.executors.footprint.stores import (
     linear_ids,
 )
 from kvzero.executors.footprint.stretches import NO_BYTES, Stretches, stretches
+from kvzero.executors.footprint.tally import Tally
 from kvzero.layout import Int64Array
 
 MAX_STRETCHES = 2**24
@@ -87,6 +89,8 @@ class LaunchMemory:
         loads: Loads, where they are recorded.
         load_extents: Lowest and highest address of each load instruction.
         nameless: Zeros whose writers were forgotten, because they are too many.
+        atomics: Atomic operations, which are settled when the launch ends.
+        tally: What the stores cost.
     """
 
     case: CaseMemory
@@ -97,10 +101,14 @@ class LaunchMemory:
     loads: list[Load] = field(default_factory=list)
     load_extents: set[tuple[int, int]] = field(default_factory=set)
     nameless: Stretches = NO_BYTES
+    atomics: Atomics = field(default_factory=Atomics)
+    tally: Tally = field(default_factory=Tally)
     _kept: int = 0
 
-    def commit(self) -> None:
-        """Keep what a finished part of the launch stored."""
+    def commit(self, domain: Domain) -> None:
+        """Keep what the programs of a finished part of the launch stored."""
+        self.tally.add(domain, self.pending)
+        self.atomics.commit()
         self.stores.extend(self.pending)
         self._kept += sum(s.starts.size for s in self.pending if s.is_zero)
         self.pending = []
@@ -115,6 +123,7 @@ class LaunchMemory:
 
     def discard(self) -> None:
         """Forget what an abandoned part of the launch stored."""
+        self.atomics.pending = []
         self.pending = []
 
     def load(
@@ -125,6 +134,8 @@ class LaunchMemory:
         active: Array | None,
         kind: Type,
         root: int | None,
+        *,
+        is_atomic: bool = False,
     ) -> NDArray[Any]:
         """Return elements; those of inactive lanes are zero.
 
@@ -135,6 +146,7 @@ class LaunchMemory:
             active: Mask of the same number of dimensions, or None for all.
             kind: Type of an element.
             root: Argument that the addresses were computed from, if known.
+            is_atomic: It is half of an atomic operation, and races in other ways.
         """
         size = kind.bytes
         shape = addresses.shape
@@ -147,7 +159,11 @@ class LaunchMemory:
         result = np.zeros(shape, f"i{size}")
         if flat.size:
             values, bad = self._fetch(flat, size, place, root)
-            self._see_own_stores(frame, place, active, shape, flat, values)
+            if not is_atomic:
+                self.atomics.refuse_load(flat, size, place)
+            self._see_own_stores(
+                frame, place, active, shape, flat, values, records=not is_atomic
+            )
             if active is None:
                 result = values.reshape(shape)
             else:
@@ -156,6 +172,12 @@ class LaunchMemory:
                 self._report_bad(frame, place, bad, active, flat, shape, size)
             self._report_misaligned(frame, place, flat, active, shape, size)
         return result.astype(bool) if kind.bits == 1 else result
+
+    def value_before(
+        self, addresses: Int64Array, size: int, place: str
+    ) -> NDArray[Any]:
+        """Return elements as they were before the launch."""
+        return self._fetch(addresses, size, place, None)[0]
 
     def _fetch(
         self, flat: Int64Array, size: int, place: str, root: int | None
@@ -225,15 +247,18 @@ class LaunchMemory:
         shape: tuple[int, ...],
         flat: Int64Array,
         values: NDArray[Any],
+        *,
+        records: bool,
     ) -> None:
         """Record the load if asked, and write the program's own stores over it."""
         size = values.dtype.itemsize
-        if not self.keeps_loads and not self._may_overlap(flat, size):
+        records = records and self.keeps_loads
+        if not records and not self._may_overlap(flat, size):
             return
         where = np.ones(shape, bool) if active is None else active
         rows, cols = np.nonzero(where)[:2]
         load = Load(frame.domain, place, flat, size, rows, cols, shape[:2])
-        if self.keeps_loads:
+        if records:
             self.loads.append(load)
         if self._may_overlap(flat, size):
             self._patch(load, values)

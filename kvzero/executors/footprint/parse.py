@@ -227,6 +227,8 @@ class _Parser:
         op.result_types = _implied_results(op)
 
     def _define_results(self, op: Op, names: list[tuple[str, int]]) -> None:
+        if op.name == "tt.split":  # its printed form names one type for both halves
+            op.result_types = [*op.result_types, *op.result_types]
         kinds = iter(op.result_types)
         for name, count in names:
             for index in range(count):

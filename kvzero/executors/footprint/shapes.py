@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kvzero.executors.footprint.arithmetic import REDUCTIONS
+from kvzero.executors.footprint.domain import Array
 from kvzero.executors.footprint.elementwise import (
     Builder,
     Step,
@@ -13,6 +13,7 @@ from kvzero.executors.footprint.elementwise import (
     spread,
     stopping,
 )
+from kvzero.executors.footprint.float_bits import TORCH_FLOATS, rounded
 from kvzero.executors.footprint.frame import Frame
 from kvzero.executors.footprint.ir import Function, Op, Type
 from kvzero.executors.footprint.values import (
@@ -78,16 +79,19 @@ def _bits(text: str, kind: Type) -> int | None:
     value = float(text)
     if value == 0 and not text.startswith("-"):
         return 0
-    codes = {"f16": "<e", "f32": "<f", "f64": "<d", "bf16": "<f", "tf32": "<f"}
+    if kind.element in TORCH_FLOATS:
+        return int(rounded(np.float64(value), kind.element))
+    codes = {"f16": "<e", "f32": "<f", "f64": "<d", "tf32": "<f"}
     if kind.element not in codes:
         return None
-    packed = struct.pack(codes[kind.element], value)
-    bits = int.from_bytes(packed, "little")
-    return bits >> 16 if kind.element == "bf16" else bits
+    return int.from_bytes(struct.pack(codes[kind.element], value), "little")
 
 
 def build_constant(op: Op, function: Function) -> Step:
-    """Build a constant that kvzero cannot read; the others are there from the start."""
+    """Build a constant.
+
+    Not judged: it is written in a form that kvzero cannot read.
+    """
     del function
     return stopping(op, f"constant {op.attributes['value']}")
 
@@ -225,8 +229,15 @@ def build_expand_dims(op: Op, function: Function) -> Step:
 
 
 def build_reshape(op: Op, function: Function) -> Step:
-    """Build the same lanes, in order, in another shape."""
+    """Build the same lanes, in order, in another shape.
+
+    Not judged: lanes that may be reordered, unless only reductions use them.
+    """
     operand, result = op.operands[0], op.results[0]
+    if "allow_reorder" in op.attributes["words"] and not _only_reduced(
+        function, result
+    ):
+        return stopping(op, "tt.reshape that may reorder lanes")
     before, shape = function.types[operand].shape, op.result_types[0].shape
 
     def step(frame: Frame) -> None:
@@ -243,6 +254,11 @@ def build_reshape(op: Op, function: Function) -> Step:
         frame.values[result] = Dense(array.reshape(*array.shape[:2], *shape), mark)
 
     return step
+
+
+def _only_reduced(function: Function, slot: int) -> bool:
+    """Return whether only reductions read a slot."""
+    return all(op.name == "tt.reduce" for op in function.readers(slot))
 
 
 def _reshaped_steps(value: Affine, shape: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -294,31 +310,85 @@ def build_trans(op: Op, function: Function) -> Step:
     return step
 
 
-def build_reduce(op: Op, function: Function) -> Step:
-    """Build a reduction along one dimension by one integer operation."""
-    kind = function.types[op.operands[0]] if op.operands else Type("?", 0)
-    body = op.regions[0].blocks[0].ops
-    if len(op.operands) != 1 or len(body) != 2 or kind.bits < 8:
-        return stopping(op)
-    if set(body[0].operands) != set(op.regions[0].blocks[0].arguments):
-        return stopping(op)
-    fn = REDUCTIONS.get(body[0].name)
-    if fn is None:
-        return stopping(op, f"tt.reduce by {body[0].name}")
-    operand, result = op.operands[0], op.results[0]
-    axis = op.attributes["axis"] + 2
+def build_join(op: Op, function: Function) -> Step:
+    """Build two tensors side by side along a new last dimension."""
+    del function
+    operands, result = op.operands, op.results[0]
+
+    def step(frame: Frame) -> None:
+        values = [frame.get(slot) for slot in operands]
+        arrays = [written_out(value) for value in values]
+        mark = None
+        if any(undefined_of(value) is not None for value in values):
+            mark = np.stack(np.broadcast_arrays(*map(_whole_mark, values)), axis=-1)
+        check_size((*np.broadcast_shapes(*(a.shape for a in arrays)), 2))
+        frame.values[result] = Dense(
+            np.stack(np.broadcast_arrays(*arrays), axis=-1), mark
+        )
+
+    return step
+
+
+def _whole_mark(value: Tensor) -> Array:
+    """Return a mark for every lane."""
+    mark, shape = undefined_of(value), written_out(value).shape
+    if mark is None:
+        return np.zeros(shape, bool)
+    return np.broadcast_to(mark, np.broadcast_shapes(mark.shape, shape))
+
+
+def build_split(op: Op, function: Function) -> Step:
+    """Build the two halves of a last dimension of two."""
+    del function
+    operand, results, shape = op.operands[0], op.results, op.result_types[0].shape
 
     def step(frame: Frame) -> None:
         value = frame.get(operand)
-        lanes, mark = fn(written_out(value), axis), undefined_of(value)
-        if mark is not None:
-            mark = mark.any(axis=axis)
-        if lanes.ndim > 2:
-            frame.values[result] = Dense(lanes, mark)
-        elif mark is None:
-            frame.values[result] = as_scalar(lanes)
-        else:
-            frame.values[result] = Partial(as_scalar(lanes), as_scalar(mark))
+        for lane, result in enumerate(results):
+            if value.__class__ is Affine and value.has_plain_steps:
+                dtype = value.base.dtype
+                moved = value.steps[-1] * lane
+                base = value.base
+                if moved:
+                    base = base + dtype.type(wrapped(moved, dtype.itemsize * 8))
+                frame.values[result] = Affine(base, value.steps[:-1], shape)
+                continue
+            mark = undefined_of(value)
+            if mark is not None:
+                mark = _whole_mark(value)[..., lane]
+            frame.values[result] = Dense(written_out(value)[..., lane], mark)
+
+    return step
+
+
+def build_gather(op: Op, function: Function) -> Step:
+    """Build lanes taken from others by their index."""
+    source, index = op.operands
+    size = function.types[source].shape[op.attributes["axis"]]
+    axis, result = op.attributes["axis"] + 2, op.results[0]
+
+    def step(frame: Frame) -> None:
+        lanes, at = frame.get(source), frame.get(index)
+        where = written_out(at)
+        frame.misstep(
+            "undefined-value",
+            op.place,
+            f"tt.gather of a lane outside 0 to {size - 1}",
+            over_lanes((where < 0) | (where >= size)),
+        )
+        where = np.clip(where, 0, size - 1).astype(np.intp)
+        check_size(
+            (
+                *np.broadcast_shapes(where.shape[:2], written_out(lanes).shape[:2]),
+                *where.shape[2:],
+            )
+        )
+        mark = undefined_of(at)
+        if undefined_of(lanes) is not None:
+            own = np.take_along_axis(_whole_mark(lanes), where, axis)
+            mark = own if mark is None else mark | own
+        taken = np.take_along_axis(written_out(lanes), where, axis)
+        frame.values[result] = Dense(taken, mark)
 
     return step
 
@@ -350,7 +420,9 @@ SHAPES: dict[str, Builder] = {
     "tt.expand_dims": build_expand_dims,
     "tt.reshape": build_reshape,
     "tt.trans": build_trans,
-    "tt.reduce": build_reduce,
+    "tt.join": build_join,
+    "tt.split": build_split,
+    "tt.gather": build_gather,
     "tt.int_to_ptr": build_same_bits,
     "tt.ptr_to_int": build_same_bits,
     "tt.bitcast": build_same_bits,

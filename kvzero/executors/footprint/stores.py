@@ -48,6 +48,7 @@ class ZeroStore:
     """
 
     is_zero: Literal[True] = True
+    is_atomic: Literal[False] = False
 
     def __init__(
         self, domain: Domain, place: str, starts: Int64Array, lengths: Array | int
@@ -106,6 +107,7 @@ class ByteStore:
         rows: Row of its program in the domain, shape [n].
         cols: Column of its program, shape [n].
         shape: Rows and columns over which the store differs.
+        is_atomic: Whether an atomic operation stored them.
     """
 
     is_zero: Literal[False] = False
@@ -118,8 +120,11 @@ class ByteStore:
         values: NDArray[np.uint8],
         at: tuple[NDArray[np.intp], NDArray[np.intp]],
         shape: tuple[int, int],
+        *,
+        is_atomic: bool = False,
     ) -> None:
         """Hold the elements."""
+        self.is_atomic = is_atomic
         self.shape = shape
         self.domain = domain
         self.place = place

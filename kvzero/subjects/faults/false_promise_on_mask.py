@@ -3,6 +3,7 @@
 The interpreters see nothing; on a GPU the last vector store runs over the page.
 
 Kind: a promise that the data break (design, section 6). Source: measured on an H200.
+Breaks: `promises_hold`.
 """
 
 import triton
@@ -40,6 +41,7 @@ FAULT = Fault(
     TRUSTS_IDS,
     FalsePromiseOnMaskZeroer,
     kind="false-promise",
+    area="kernel",
     breaks="promises_hold",
     what="false-promise",
 )

@@ -11,12 +11,15 @@ class Fault(MadeSubject):
 
     Attributes:
         kind: The public fault kind.
+        area: Where it lies: ``"planner"`` (views included), ``"kernel"``, ``"ids"``,
+            ``"ordering"`` or ``"cache"`` (what is kept from call to call).
         breaks: The property whose violation counts as its kill.
         what: The kind of that violation.
         needs_gpu: Only the device executor can show it.
     """
 
     kind: str = ""
+    area: str = ""
     breaks: str = ""
     what: str = ""
     needs_gpu: bool = False

@@ -3,6 +3,7 @@
 Right while the first group's page is the widest; overlaid groups come in any order.
 
 Kind: known-faults C4. Source: public reports, vLLM issue 55112 and DingoCache issue 46.
+Breaks: `listed_pages_are_zero`.
 """
 
 import numpy as np
@@ -28,6 +29,7 @@ FAULT = Fault(
     TRUSTS_IDS,
     FirstViewWinsZeroer,
     kind="first-view-at-an-address-wins",
+    area="planner",
     breaks="listed_pages_are_zero",
     what="listed-byte-not-zero",
 )

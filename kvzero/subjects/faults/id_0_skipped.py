@@ -1,6 +1,7 @@
 """Block 0 is taken for a null block and skipped, though it is listed.
 
 Kind: known-faults A23. Source: public reports, LMCache pull request 2984.
+Breaks: `listed_pages_are_zero`.
 """
 
 import triton
@@ -36,6 +37,7 @@ FAULT = Fault(
     TRUSTS_IDS,
     Id0SkippedZeroer,
     kind="id-0-not-reserved",
+    area="kernel",
     breaks="listed_pages_are_zero",
     what="listed-byte-not-zero",
 )

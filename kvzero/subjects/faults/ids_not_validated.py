@@ -3,6 +3,7 @@
 An id of -1 or one past the end becomes an address outside the cache.
 
 Kind: known-faults C2. Source: public reports, vLLM issues 54296 and 53982.
+Breaks: `bad_ids_are_refused`.
 """
 
 from dataclasses import replace
@@ -16,6 +17,7 @@ FAULT = Fault(
     replace(TRUSTS_IDS, checks_ids=True),
     WithinLimits,
     kind="unchecked-block-id",
+    area="ids",
     breaks="bad_ids_are_refused",
     what="bad-ids-accepted",
 )

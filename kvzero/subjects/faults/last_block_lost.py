@@ -2,6 +2,7 @@
 
 Kind: a mutant of the bound check. Source: the request for a test of the last block in
 the public review of vLLM pull request 50276.
+Breaks: `listed_pages_are_zero`.
 """
 
 import torch
@@ -26,6 +27,7 @@ FAULT = Fault(
     TRUSTS_IDS,
     LastBlockLostZeroer,
     kind="last-block-lost",
+    area="ids",
     breaks="listed_pages_are_zero",
     what="listed-byte-not-zero",
 )

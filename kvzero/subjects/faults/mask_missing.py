@@ -1,6 +1,7 @@
 """The last chunk is stored whole, so it runs over the end of the page.
 
 Kind: known-faults B9, the unmasked half. Source: public variants of the Ascend port.
+Breaks: `unlisted_bytes_are_untouched`.
 """
 
 import triton
@@ -35,6 +36,7 @@ FAULT = Fault(
     TRUSTS_IDS,
     MaskMissingZeroer,
     kind="mask-missing",
+    area="kernel",
     breaks="unlisted_bytes_are_untouched",
     what="unlisted-byte-stored",
 )

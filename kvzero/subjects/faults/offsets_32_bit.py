@@ -1,6 +1,7 @@
 """The block's offset is a 32-bit product, which wraps in large pools.
 
 Kind: known-faults C1. Source: public reports, vLLM issue 1486 and others.
+Breaks: `listed_pages_are_zero`.
 """
 
 import triton
@@ -35,6 +36,7 @@ FAULT = Fault(
     TRUSTS_IDS,
     Offsets32BitZeroer,
     kind="int32-offset-overflow",
+    area="kernel",
     breaks="listed_pages_are_zero",
     what="listed-byte-not-zero",
 )

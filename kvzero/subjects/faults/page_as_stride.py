@@ -3,6 +3,7 @@
 Block 0 is right either way, so a test that zeroes block 0 proves nothing.
 
 Kind: known-faults A2. Source: public reports, vLLM pull request 50276.
+Breaks: `listed_pages_are_zero`.
 """
 
 import triton
@@ -36,6 +37,7 @@ FAULT = Fault(
     TRUSTS_IDS,
     PageAsStrideZeroer,
     kind="page-as-stride",
+    area="kernel",
     breaks="listed_pages_are_zero",
     what="listed-byte-not-zero",
 )

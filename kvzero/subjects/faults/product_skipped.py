@@ -4,6 +4,7 @@ NVIDIA's launcher multiplies the dimensions in a signed 32-bit int and skips the
 with no error, unless the product is above 0.
 
 Kind: known-faults B1. Source: Triton issue 7260; run on an H200 (design, section 7).
+Breaks: `launches_fit_the_platform`.
 """
 
 from kvzero.subjects.element_table import TRUSTS_IDS
@@ -22,6 +23,7 @@ FAULT = Fault(
     TRUSTS_IDS,
     ProductSkippedZeroer,
     kind="grid-product-wraps",
+    area="planner",
     breaks="launches_fit_the_platform",
     what="nvidia-product",
 )

@@ -4,6 +4,7 @@ Right while one kernel block is one block, the only ratio that public tests had.
 
 Kind: known-faults A21. Source: public reports, kvcached issue 330 and the review of
 vLLM pull request 51718.
+Breaks: `listed_pages_are_zero`.
 """
 
 from kvzero.subjects.element_table import TRUSTS_IDS
@@ -24,6 +25,7 @@ FAULT = Fault(
     TRUSTS_IDS,
     RatioIgnoredZeroer,
     kind="virtual-block-ratio-ignored",
+    area="planner",
     breaks="listed_pages_are_zero",
     what="listed-byte-not-zero",
 )

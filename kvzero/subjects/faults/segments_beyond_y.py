@@ -3,6 +3,7 @@
 The ids are split so that no product wraps: the y axis is the only fault.
 
 Kind: a grid dimension beyond the platform's. Source: public reports, vLLM issue 52381.
+Breaks: `launches_fit_the_platform`.
 """
 
 from kvzero.limits import INT32_MAX
@@ -22,6 +23,7 @@ FAULT = Fault(
     TRUSTS_IDS,
     SegmentsBeyondYZeroer,
     kind="grid-y-exceeded",
+    area="planner",
     breaks="launches_fit_the_platform",
     what="cuda-y",
 )

@@ -4,6 +4,7 @@ What lies between the blocks, padding or other layers, is cleared with them, and
 last block reaches past the end of the tensor.
 
 Kind: known-faults A1. Source: public reports, vLLM pull requests 50276 and 52709.
+Breaks: `unlisted_bytes_are_untouched`.
 """
 
 from kvzero.subjects.element_table import TRUSTS_IDS
@@ -24,6 +25,7 @@ FAULT = Fault(
     TRUSTS_IDS,
     SpanAsStrideZeroer,
     kind="span-equals-stride",
+    area="planner",
     breaks="unlisted_bytes_are_untouched",
     what="unlisted-byte-stored",
 )

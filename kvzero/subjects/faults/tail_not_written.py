@@ -3,6 +3,7 @@
 Right only while the chunk divides every page.
 
 Kind: known-faults B9, chunk count floors. Source: public variants of the Ascend port.
+Breaks: `listed_pages_are_zero`.
 """
 
 import triton
@@ -36,6 +37,7 @@ FAULT = Fault(
     TRUSTS_IDS,
     TailNotWrittenZeroer,
     kind="chunk-count-floors",
+    area="kernel",
     breaks="listed_pages_are_zero",
     what="listed-byte-not-zero",
 )

@@ -5,6 +5,7 @@ block but the first is looked for too near.
 
 Kind: known-faults A2 and C9. Source: public reports, vLLM pull request 50276 and issue
 54877.
+Breaks: `listed_pages_are_zero`.
 """
 
 from kvzero.subjects.element_table import TRUSTS_IDS
@@ -25,6 +26,7 @@ FAULT = Fault(
     TRUSTS_IDS,
     ViewPageAsStrideZeroer,
     kind="page-as-stride",
+    area="planner",
     breaks="listed_pages_are_zero",
     what="listed-byte-not-zero",
 )

@@ -46,14 +46,22 @@ class WithinLimits(Masked3DZeroer):
     def launch(self, ids: torch.Tensor) -> None:
         """Launch the kernel as often as the limits ask for."""
         for rows in self.table.split(self.max_segments):
-            for first in range(0, self.meta.chunks, CUDA_MAX_YZ):
-                self.launch_part(ids, rows.clone(), first)
+            # At most so many that the launch of one id is inside the limit, too.
+            most = max(min(self.max_programs // len(rows), CUDA_MAX_YZ), 1)
+            for first in range(0, self.meta.chunks, most):
+                chunks = min(self.meta.chunks - first, most)
+                self.launch_part(ids, rows.clone(), first, chunks)
 
-    def launch_part(self, ids: torch.Tensor, rows: torch.Tensor, first: int) -> None:
-        """Launch the kernel for some rows and the chunks from `first`."""
-        chunks = min(self.meta.chunks - first, CUDA_MAX_YZ)
+    def launch_part(
+        self, ids: torch.Tensor, rows: torch.Tensor, first: int, chunks: int
+    ) -> None:
+        """Launch the kernel for some rows and `chunks` chunks from `first`."""
         most = max(self.max_programs // (len(rows) * chunks), 1)
         for part in ids.split(min(most, MAX_IDS)):
-            self.kernel[len(part), len(rows), chunks](
-                rows, part.clone(), first, self.meta.block_size
-            )
+            self.run((len(part), len(rows), chunks), rows, part.clone(), first)
+
+    def run(
+        self, grid: tuple[int, ...], rows: torch.Tensor, ids: torch.Tensor, first: int
+    ) -> None:
+        """Launch the kernel once."""
+        self.kernel[grid](rows, ids, first, self.meta.block_size)

@@ -29,6 +29,14 @@ class PageZeroer:
             zero_page[(len(ids),)](self.base, ids, self.page, self.stride, lanes)
 
 
+class TwiceZeroer(PageZeroer):
+    """Zeroes each page twice."""
+
+    def zero(self, block_ids) -> None:
+        super().zero(block_ids)
+        super().zero(block_ids)
+
+
 class EagerZeroer(PageZeroer):
     """Its warm-up zeroes block 1."""
 

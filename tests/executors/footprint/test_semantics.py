@@ -251,14 +251,14 @@ def test_store_at_a_misaligned_address_breaks_the_pointers_promise() -> None:
 def test_unknown_operation_is_named_with_its_line() -> None:
     bench = Bench()
     with pytest.raises(
-        NotJudgedError, match=r"^tt.atomic_rmw at fault_kernels.py:\d+$"
+        NotJudgedError, match=r"^tt.histogram \(.*\) at fault_kernels.py:\d+$"
     ):
-        bench.launch(lambda: kernels.uses_an_atomic[(1,)](bench.memory, 2))
+        bench.launch(lambda: kernels.uses_a_histogram[(1,)](bench.memory, 2))
 
 
 def test_unknown_operation_that_no_program_runs_does_not_matter() -> None:
     bench = Bench()
-    bench.launch(lambda: kernels.uses_an_atomic[(1,)](bench.memory, 0))
+    bench.launch(lambda: kernels.uses_a_histogram[(1,)](bench.memory, 0))
     assert bench.zeros() == [(8, 9)]
 
 

@@ -1,0 +1,56 @@
+"""A call stores each byte once, or as often as its block list names it."""
+
+from kvzero import oracle
+from kvzero.case import Case
+from kvzero.memory import place
+from kvzero.observation import CallObservation, Observation
+from kvzero.properties.verdict import Result, Violation, settle
+from kvzero.properties.wording import call_text
+
+NAME = "bytes_are_stored_once"
+WHAT = "stored-again"
+
+
+def bytes_are_stored_once(case: Case, observation: Observation) -> Result:
+    """Return whether no call stored bytes again that its list names once.
+
+    A subject need not look for duplicate ids, nor for pages that share bytes.
+    """
+    violations = []
+    judged = False
+    for index, call in enumerate(observation.calls):
+        again = call.again_bytes
+        if again is None:
+            continue
+        judged = judged or bool(call.stored_bytes)
+        if again and again > (allowed := allowed_again_bytes(case, index)):
+            violations.append(_violation(case, index, call, again, allowed))
+    return settle(NAME, violations, None if judged else "no single stores were seen")
+
+
+def allowed_again_bytes(case: Case, index: int) -> int:
+    """Return the bytes that a call's list names again, each time after the first."""
+    named = case.calls[index].num_ids * int(case.layout.table.page_bytes.sum())
+    must = oracle.must_be_zero(case, index, place(case).base_bytes)
+    return named - int((must.ends - must.starts).sum())
+
+
+def _violation(
+    case: Case, index: int, call: CallObservation, again: int, allowed: int
+) -> Violation:
+    named = f", and its list names {allowed:,} B again" if allowed else ""
+    details = [
+        ("stored", f"{call.stored_bytes:,} B in all"),
+        ("rule", "each byte once, or as often as the list names it"),
+    ]
+    if call.narrowest_store_bytes:
+        details.append(("width", f"{call.narrowest_store_bytes} B at the narrowest"))
+    return Violation(
+        NAME,
+        "cost",
+        WHAT,
+        f"{again:,} B stored again{named} {call_text(case, index)}",
+        "",
+        tuple(details),
+        index,
+    )
