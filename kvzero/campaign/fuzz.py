@@ -111,6 +111,7 @@ class Fuzzer:
         seed: Everything random follows from it.
         budget: When to stop looking.
         on_case: Called after every case, for progress.
+        interrupted: Somebody pressed Ctrl-C: what was found until then is kept.
         phases: What Hypothesis does; without shrinking, `polish` does all of it.
         shrink_seconds: Time for shrinking.
     """
@@ -123,13 +124,14 @@ class Fuzzer:
     phases: tuple[Phase, ...] = (Phase.generate, Phase.shrink)
     shrink_seconds: float = SHRINK_SECONDS
     tally: Tally = field(default_factory=Tally)
+    interrupted: bool = False
     _smallest: dict[Identity, Found] = field(default_factory=dict)
     _shrink_until: float | None = None
 
     def run(self) -> Tally:
         """Draw and judge cases until the budget is up or a fault was found."""
         batch = 0
-        while not self._smallest and not self.budget.is_up(self.tally.cases):
+        while not self._is_over():
             self._run_batch(batch)
             batch += 1
         until = monotonic() + self.shrink_seconds
@@ -137,7 +139,9 @@ class Fuzzer:
             # How often it was drawn; the searches of the shrinkers do not count.
             seen = self.tally.found.get(identity)
             found.count = seen.count if seen else 1
-            self.tally.found[identity] = self._finished(found, until)
+            self.tally.found[identity] = found
+            if not self.interrupted:
+                self._finish(found, until)
         return self.tally
 
     def _run_batch(self, batch: int) -> None:
@@ -154,9 +158,15 @@ class Fuzzer:
         )(hypothesis.seed(batch_seed(self.seed, batch))(test))
         try:
             test()
+        except KeyboardInterrupt:
+            self.interrupted = True
         except (_BudgetIsUp, PropertyFailure, BaseExceptionGroup, Flaky):
             if not self._smallest and not self.budget.is_up(self.tally.cases):
                 raise
+
+    def _is_over(self) -> bool:
+        over = self.interrupted or bool(self._smallest)
+        return over or self.budget.is_up(self.tally.cases)
 
     def _batch_size(self) -> int:
         if self.budget.cases is None:
@@ -197,12 +207,18 @@ class Fuzzer:
             elif case_size(judged.case) < case_size(known.judged.case):
                 known.judged, known.violation = judged, violation
 
-    def _finished(self, found: Found, until: float) -> Found:
-        """Return a fault with its polished case, or marked flaky."""
+    def _finish(self, found: Found, until: float) -> None:
+        """Polish the case of a fault, or mark it flaky; an interrupt leaves it."""
+        try:
+            self._polish(found, until)
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def _polish(self, found: Found, until: float) -> None:
         identity = found.violation.identity
         if not all(self._shows(identity, found.judged.case) for _ in range(RETRIES)):
             found.flaky = True
-            return found
+            return
         smallest = polish(
             found.judged.case,
             lambda case: self._shows(identity, case),
@@ -212,7 +228,6 @@ class Fuzzer:
         found.violation = next(
             v for v in found.judged.violations if v.identity == identity
         )
-        return found
 
     def _shows(self, identity: Identity, case: Case) -> bool:
         return any(v.identity == identity for v in self.judge(case).violations)

@@ -1,5 +1,7 @@
 """One case through subject, executor and properties: what every verb repeats."""
 
+import sys
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -49,7 +51,9 @@ class Judge:
         if self.fallback is not None and not executor.fits(case):
             executor = self.fallback
             self.fell_back += 1
-        observation = executor.run(self.subject, case)
+        # What a subject prints must not get into a verdict on standard output.
+        with redirect_stdout(sys.stderr):
+            observation = executor.run(self.subject, case)
         results = judge(case, observation, self.subject.contract)
         return Judged(case, observation, tuple(results))
 

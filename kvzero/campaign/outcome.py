@@ -4,7 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kvzero.campaign.tally import VERDICTS, Found, Tally
+from kvzero.campaign.tally import (
+    EXIT_FAULT,
+    EXIT_INTERRUPTED,
+    VERDICTS,
+    Found,
+    Tally,
+)
 from kvzero.casefile import Finding, case_file_name, write_case_file
 from kvzero.report.text import failure_text
 
@@ -21,6 +27,7 @@ class RunResult:
         strict_cost: A cost counts as a failure.
         seed: Seed of a fuzzing run, else None.
         notes: What a reader of the verdict must know besides.
+        interrupted: Somebody stopped it.
     """
 
     subject: str
@@ -31,11 +38,13 @@ class RunResult:
     seed: int | None = None
     workers: int = 1
     notes: tuple[str, ...] = ()
+    interrupted: bool = False
 
     @property
     def exit_code(self) -> int:
         """Return the exit code of the run."""
-        return self.tally.exit_code(strict_cost=self.strict_cost)
+        code = self.tally.exit_code(strict_cost=self.strict_cost)
+        return EXIT_INTERRUPTED if self.interrupted and code != EXIT_FAULT else code
 
     @property
     def found(self) -> list[Found]:

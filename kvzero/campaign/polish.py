@@ -13,7 +13,7 @@ from typing import Any
 
 from kvzero.case import Case, IdRun
 from kvzero.errors import KvzeroError
-from kvzero.layout import Layout, View
+from kvzero.layout import Axis, Layout, View, axes_size
 from kvzero.views import layout_of_views
 
 MOST_FEW_BLOCKS = 4
@@ -93,14 +93,22 @@ def _simpler(case: Case, path: Path) -> Iterator[object]:
     """Yield simpler values for one place: its field's default, then smaller ones.
 
     A default is simpler than any other value, so nothing is simpler than a default;
-    otherwise 1 would go to 0 and back to a default of 1 for ever.
+    otherwise 1 would go to 0 and back to a default of 1 for ever. Several axes, or
+    several runs, become one with as many segments, so that their number can go down
+    one by one.
     """
-    value = _get(case, path)
+    value: Any = _get(case, path)  # Any: as there
     default = _default(_get(case, path[:-1]), path[-1])
     if value == default:
         return
     if default is not MISSING:
         yield default
+    several = isinstance(value, tuple) and len(value) > 1
+    if several and path[-1] == "axes":
+        yield (Axis(axes_size(value)),)
+    if several and path[-1] == "runs":
+        total = sum(run.segments for run in value)
+        yield (replace(value[0], axes=(Axis(total),)),)
     yield from _smaller(value)
 
 

@@ -17,6 +17,7 @@ EXIT_FAULT = 1
 EXIT_USAGE = 2
 EXIT_HARNESS = 3
 EXIT_NOTHING_JUDGED = 5
+EXIT_INTERRUPTED = 130
 
 
 @dataclass
@@ -95,5 +96,6 @@ VERDICTS = {
     EXIT_OK: "no fault found",
     EXIT_FAULT: "fault",
     EXIT_NOTHING_JUDGED: "nothing judged",
+    EXIT_INTERRUPTED: "interrupted",
 }
 """The word of a verdict, by exit code."""

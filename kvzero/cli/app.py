@@ -2,13 +2,14 @@
 
 Exit codes: 0 no fault, 1 a fault (or a refusal inside the contract, or a cost under
 ``--strict-cost``), 2 usage or a case that cannot be read, 3 harness or environment
-failed, 5 nothing judged.
+failed, 5 nothing judged, 130 interrupted before a fault was found.
 """
 
 import secrets
 import sys
 import traceback
 from collections.abc import Iterable
+from contextlib import redirect_stdout
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, NoReturn
@@ -18,7 +19,15 @@ import typer
 from kvzero.campaign.fuzz import Budget, Fuzzer, cases_for
 from kvzero.campaign.judging import Judge
 from kvzero.campaign.outcome import RunResult, save_found
-from kvzero.campaign.tally import EXIT_HARNESS, EXIT_USAGE, Tally
+from kvzero.campaign.tally import (
+    EXIT_FAULT,
+    EXIT_HARNESS,
+    EXIT_INTERRUPTED,
+    EXIT_NOTHING_JUDGED,
+    EXIT_OK,
+    EXIT_USAGE,
+    Tally,
+)
 from kvzero.campaign.verify import Given, case_files, given, preset_cases
 from kvzero.campaign.verify import verify as verify_cases
 from kvzero.cli.capture import capture
@@ -114,12 +123,15 @@ def fuzz(
     judge = _judge(subject, executor, FUZZ_PROGRAMS, strict_cost=strict_cost)
     budget = Budget(seconds, max_examples)
     progress = Progress(f"fuzz {subject} on {judge.executor.name}, seed {seed}")
-    tally = Fuzzer(judge, cases_for(judge), seed, budget, progress).run()
+    fuzzer = Fuzzer(judge, cases_for(judge), seed, budget, progress)
+    tally = fuzzer.run()
     progress.close()
     for found in tally.found.values():
         if judge.counts(found.violation):
             save_found(found, regressions)
-    result = _result(judge, tally, budget.elapsed(), seed=seed)
+    result = _result(
+        judge, tally, budget.elapsed(), seed=seed, interrupted=fuzzer.interrupted
+    )
     _finish([result], as_json=json)
 
 
@@ -161,7 +173,9 @@ def _judge(
     fallback = None
     if chosen.name == "device":
         fallback = executor_named("footprint", max_programs=cap)
-    return Judge(find_subject(subject), chosen, fallback, strict_cost)
+    with redirect_stdout(sys.stderr):  # an imported module may print
+        found = find_subject(subject)
+    return Judge(found, chosen, fallback, strict_cost)
 
 
 def _verified(
@@ -176,14 +190,21 @@ def _verified(
 
 
 def _result(
-    judge: Judge, tally: Tally, seconds: float, *, seed: int | None = None
+    judge: Judge,
+    tally: Tally,
+    seconds: float,
+    *,
+    seed: int | None = None,
+    interrupted: bool = False,
 ) -> RunResult:
-    notes: tuple[str, ...] = ()
+    notes = []
     if judge.fell_back:
-        notes = (
+        notes.append(
             f"{judge.fell_back} cases do not fit the device's memory and were judged "
-            f"by the footprint",
+            f"by the footprint"
         )
+    if interrupted:
+        notes.append("interrupted: what was found until then is here, not all shrunk")
     return RunResult(
         judge.subject.name,
         judge.executor.name,
@@ -191,7 +212,8 @@ def _result(
         seconds,
         strict_cost=judge.strict_cost,
         seed=seed,
-        notes=notes,
+        notes=tuple(notes),
+        interrupted=interrupted,
     )
 
 
@@ -199,7 +221,8 @@ def _finish(results: list[RunResult], *, as_json: bool) -> None:
     """Print the results and exit with the gravest code."""
     print_results(results, as_json=as_json)
     codes = {result.exit_code for result in results}
-    raise typer.Exit(next(code for code in (1, 5, 0) if code in codes))
+    gravest = (EXIT_FAULT, EXIT_INTERRUPTED, EXIT_NOTHING_JUDGED, EXIT_OK)
+    raise typer.Exit(next(code for code in gravest if code in codes))
 
 
 def run() -> None:

@@ -176,7 +176,7 @@ class _Trial:
             result = action()
         except (MemoryError, torch.OutOfMemoryError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # what a subject raises is observed
             raised = Raised(
                 type(error).__name__, str(error), isinstance(error, ValueError)
             )

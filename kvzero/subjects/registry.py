@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, cast
 
 from kvzero.errors import SubjectError
-from kvzero.subjects.protocol import Subject
+from kvzero.subjects.protocol import Contract, MadeSubject, Subject
 
 BUILT_INS: dict[str, str] = {
     "flat-1d": "kvzero.subjects.narrow_chunks:FLAT_1D",
@@ -33,7 +33,9 @@ def find_subject(name: str) -> Subject:
     if name in BUILT_INS:
         return _imported(BUILT_INS[name])
     if ":" in name:
-        return _imported(name)
+        found = _imported(name)
+        # Under the name by which every process finds it, whatever it calls itself.
+        return MadeSubject(name, found.contract, found.build)
     faults = _faults()
     if name in faults:
         return faults[name]
@@ -58,11 +60,14 @@ def _unknown(name: str) -> str:
 
 def _imported(path: str) -> Subject:
     module_name, _, attribute = path.partition(":")
+    if not module_name or not attribute:
+        raise SubjectError(f"subject={path!r}, but must be module:attribute")
     try:
         module = import_module(module_name)
-    except ImportError as error:
+    except (Exception, SystemExit) as error:  # a module may raise anything
         raise SubjectError(
-            f"subject={path!r}, but {module_name} cannot be imported: {error}"
+            f"subject={path!r}, but {module_name} cannot be imported: "
+            f"{type(error).__name__}: {error}"
         ) from error
     found: Any = getattr(module, attribute, None)  # Any: whatever is bound there
     missing = [a for a in ("name", "contract", "build") if not hasattr(found, a)]
@@ -70,5 +75,10 @@ def _imported(path: str) -> Subject:
         raise SubjectError(
             f"subject={path!r}, but {attribute} must have name, contract and build: "
             f"it lacks {', '.join(missing)}"
+        )
+    if not isinstance(found.contract, Contract) or not callable(found.build):
+        raise SubjectError(
+            f"subject={path!r}, but its contract must be a kvzero.Contract, and its "
+            f"build a function"
         )
     return cast("Subject", found)  # checked just above, by attribute

@@ -51,7 +51,9 @@ def host_block_ids(block_ids: object, num_blocks: int) -> Int64Array:
         given = block_ids
     elif isinstance(block_ids, torch.Tensor):
         given = _array_of_tensor(block_ids)
-    elif isinstance(block_ids, Sequence) and not isinstance(block_ids, (str, bytes)):
+    elif isinstance(block_ids, Sequence) and not isinstance(
+        block_ids, (str, bytes, bytearray, memoryview)
+    ):
         given = _array_of_ints(tuple(block_ids), num_blocks)
     else:
         raise BlockIdError(

@@ -13,6 +13,7 @@ import torch
 
 from kvzero.errors import CaptureError, LayoutError
 from kvzero.layout import MAX_BLOCKS, check_int
+from kvzero.limits import INT32_MAX
 from kvzero.views import layout_of_tensors, storages_of
 from kvzero.zeroer.block_ids import check_device_block_ids, host_block_ids
 from kvzero.zeroer.chunks import (
@@ -154,7 +155,11 @@ class KVBlockZeroer:
 
         Args:
             n_blocks: Length of the block list, duplicates counted.
+
+        Raises:
+            LayoutError: That is no length of a list.
         """
+        check_int("n_blocks", n_blocks, 0, INT32_MAX)
         return plan_launches(n_blocks, self._groups)
 
     def warmup(self) -> None:
@@ -226,7 +231,7 @@ class KVBlockZeroer:
         # The memory of either may belong to another stream, which would reuse it once
         # its owner drops it, before this stream has read it.
         self._home.hold(self._rows, block_ids)
-        for launch in self.plan(len(block_ids)):
+        for launch in plan_launches(len(block_ids), self._groups):
             self._run(launch, block_ids)
         self._is_warm = True
 

@@ -41,7 +41,7 @@ def test_fuzz_shrinks_a_fault_exactly_to_its_threshold(judge_of: JudgeOf) -> Non
     (found,) = tally.found.values()
     case = found.judged.case
     assert segments(case) == 101
-    assert len(case.layout.runs) <= 3
+    assert len(case.layout.runs) == 1
     assert case.layout.num_blocks <= 1
     assert not found.flaky
 
@@ -79,3 +79,18 @@ def test_fuzz_lets_an_error_of_the_harness_out(judge_of: JudgeOf) -> None:
 
 def test_batch_seeds_differ_between_batches_and_seeds() -> None:
     assert len({batch_seed(s, b) for s in range(9) for b in range(9)}) == 81
+
+
+def test_an_interrupt_keeps_what_was_judged(judge_of: JudgeOf) -> None:
+    seen: list[Case] = []
+
+    def interrupted(case: Case) -> bool:
+        seen.append(case)
+        if len(seen) == 30:
+            raise KeyboardInterrupt
+        return False
+
+    fuzzer = Fuzzer(judge_of(interrupted), cases(), 0, Budget(cases=300), quiet)
+    tally = fuzzer.run()
+    assert fuzzer.interrupted
+    assert tally.cases == 29

@@ -186,3 +186,50 @@ VERBS = [command.callback for command in app.registered_commands]
 @pytest.mark.parametrize("verb", [verb.__name__ for verb in VERBS if verb is not None])
 def test_help_of_every_verb_has_an_example(kvzero: Kvzero, verb: str) -> None:
     assert f"Example: kvzero {verb}" in " ".join(kvzero(verb, "--help").out.split())
+
+
+FOREIGN = """
+from kvzero import Contract, MadeSubject
+
+print("an import that prints")
+
+
+class Zeroer:
+    def __init__(self, pool):
+        self.pool = pool
+
+    def zero(self, block_ids):
+        print("a call that prints")
+        raise {error}
+
+
+ZEROER = MadeSubject("a-name-of-its-own", Contract(), Zeroer)
+"""
+
+
+@pytest.mark.parametrize("error", ["ValueError('no')", "SystemExit(0)"])
+def test_a_foreign_subject_is_saved_under_the_name_that_finds_it(
+    kvzero: Kvzero, tmp_path: Path, error: str
+) -> None:
+    module = f"foreign_{abs(hash(error))}"
+    (tmp_path / f"{module}.py").write_text(FOREIGN.format(error=error))
+    found = kvzero(
+        *("fuzz", "--subject", f"{module}:ZEROER", "--seed", "1"),
+        *("--max-examples", "20", "--json", *ON_FOOTPRINT),
+    )
+    assert found.code == 1
+    assert found.json["subject"] == f"{module}:ZEROER"
+    saved = found.json["violations"][0]
+    assert (saved["kind"], saved["property"]) == ("refusal", "legal_calls_are_accepted")
+    assert kvzero("replay", saved["file"], "--json", *ON_FOOTPRINT).code == 1
+
+
+@pytest.mark.parametrize("body", ["raise SystemExit(0)", "1 / 0", "(", "ZEROER = 3"])
+def test_a_subject_that_cannot_be_had_is_bad_usage(
+    kvzero: Kvzero, tmp_path: Path, body: str
+) -> None:
+    module = f"broken_{abs(hash(body))}"
+    (tmp_path / f"{module}.py").write_text(body)
+    outcome = kvzero("fuzz", "--subject", f"{module}:ZEROER", *ON_FOOTPRINT)
+    assert outcome.code == 2
+    assert len(outcome.err.splitlines()) == 1

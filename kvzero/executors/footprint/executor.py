@@ -156,7 +156,7 @@ class _CaseRun:
                     self._zeroer.warmup()
         except (InternalError, EnvironmentMissingError):
             raise
-        except Exception as error:  # whatever a subject raises is an observation
+        except (Exception, SystemExit) as error:  # what a subject raises is observed
             return _raised(error)
         self._note_torch_work(watch)
         return None
@@ -178,7 +178,7 @@ class _CaseRun:
                 self._zeroer.zero(self._ids)
         except (InternalError, EnvironmentMissingError):
             raise
-        except Exception as error:  # whatever a subject raises is an observation
+        except (Exception, SystemExit) as error:  # what a subject raises is observed
             self._note_torch_work(watch)
             return _raised(error)
         self._note_torch_work(watch)
@@ -297,5 +297,5 @@ class _SetupFacts:
 _NOTHING = _SetupFacts(WrongBytes(), ())
 
 
-def _raised(error: Exception) -> Raised:
+def _raised(error: BaseException) -> Raised:
     return Raised(type(error).__name__, str(error), isinstance(error, ValueError))

@@ -35,6 +35,10 @@ _NEAR_BYTES = 4096
 """A load that misses the storage of its own argument by less is past that storage."""
 
 
+_NOWHERE = (2**63, -(2**63))
+"""Lowest and highest address of nothing."""
+
+
 @dataclass
 class Load:
     """One load instruction for many programs: element addresses and their programs."""
@@ -104,6 +108,8 @@ class LaunchMemory:
     atomics: Atomics = field(default_factory=Atomics)
     tally: Tally = field(default_factory=Tally)
     _kept: int = 0
+    _extent: tuple[int, int] = _NOWHERE
+    _extent_count: int = 0
 
     def commit(self, domain: Domain) -> None:
         """Keep what the programs of a finished part of the launch stored."""
@@ -111,7 +117,7 @@ class LaunchMemory:
         self.atomics.commit()
         self.stores.extend(self.pending)
         self._kept += sum(s.starts.size for s in self.pending if s.is_zero)
-        self.pending = []
+        self._begin_part()
         if self._kept > MAX_STRETCHES:
             self.nameless = self.zeros()
             self.stores = [store for store in self.stores if not store.is_zero]
@@ -121,10 +127,14 @@ class LaunchMemory:
         """Return all bytes that were set to zero."""
         return self.nameless.union(stored_zeros(self.stores))
 
+    def _begin_part(self) -> None:
+        self.pending = []
+        self._extent, self._extent_count = _NOWHERE, 0
+
     def discard(self) -> None:
         """Forget what an abandoned part of the launch stored."""
         self.atomics.pending = []
-        self.pending = []
+        self._begin_part()
 
     def load(
         self,
@@ -265,11 +275,16 @@ class LaunchMemory:
 
     def _may_overlap(self, flat: Int64Array, size: int) -> bool:
         low, high = int(flat.min()), int(flat.max()) + size
-        for store in self.pending:
-            starts, ends = store.flat()
-            if len(starts) and int(starts.min()) < high and int(ends.max()) > low:
-                return True
-        return False
+        # A loop stores at each turn: what is far from all of it is settled at once.
+        for store in self.pending[self._extent_count :]:
+            if not store.is_empty():
+                begin, end = store.bounds
+                self._extent = min(begin, self._extent[0]), max(end, self._extent[1])
+        self._extent_count = len(self.pending)
+        if self._extent[0] >= high or self._extent[1] <= low:
+            return False
+        bounds = (store.bounds for store in self.pending)
+        return any(begin < high and end > low for begin, end in bounds)
 
     def _patch(self, load: Load, values: NDArray[Any]) -> None:
         loaded, programs = load.bytes_loaded, load.programs

@@ -5,6 +5,7 @@ Both remember the programs that they come from, so that a wrong byte is traced b
 its writer without a second run.
 """
 
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -37,7 +38,21 @@ class Pairs(NamedTuple):
     item: NDArray[np.intp]
 
 
-class ZeroStore:
+class _Bounded:
+    """What stores know of themselves once: a loop asks at each turn."""
+
+    def flat(self) -> tuple[Int64Array, Int64Array]:
+        """Return first addresses and ends, one item a stretch."""
+        raise NotImplementedError
+
+    @cached_property
+    def bounds(self) -> tuple[int, int]:
+        """Return the lowest address and the highest end; (0, 0) for no byte."""
+        starts, ends = self.flat()
+        return (int(starts.min()), int(ends.max())) if len(starts) else (0, 0)
+
+
+class ZeroStore(_Bounded):
     """Zeros that one store instruction wrote, for many programs.
 
     Attributes:
@@ -96,7 +111,7 @@ class ZeroStore:
         return np.zeros(len(addresses), np.uint8)
 
 
-class ByteStore:
+class ByteStore(_Bounded):
     """Elements that one store instruction wrote, for many programs.
 
     Attributes:
