@@ -161,7 +161,7 @@ class Fuzzer:
         except KeyboardInterrupt:
             self.interrupted = True
         except (_BudgetIsUp, PropertyFailure, BaseExceptionGroup, Flaky):
-            if not self._smallest and not self.budget.is_up(self.tally.cases):
+            if not self._is_over():
                 raise
 
     def _is_over(self) -> bool:
