@@ -117,6 +117,22 @@ class Raised:
 
 
 @dataclass(frozen=True, slots=True)
+class Death:
+    """How a subject ended its process, or its device.
+
+    Attributes:
+        what: Stable short word: ``"killed-by-sigsegv"`` or another signal,
+            ``"process-exited"``, ``"process-hung"``, ``"out-of-memory"``,
+            ``"memory-leaked"``, ``"answer-garbled"`` (it broke the harness's own
+            connection), ``"process-killed"`` (from outside) or ``"device-died"``.
+        text: What happened, as a sentence without its end.
+    """
+
+    what: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class CallObservation:
     """What one call did.
 
@@ -129,9 +145,13 @@ class CallObservation:
         missteps: Undefined things that programs did.
         programs: Programs launched, whether or not they were evaluated.
         again_bytes: Bytes stored more often than once, each time after the first; None
-            where the executor does not see single stores, as for the two below.
+            where the executor does not see single stores, as for those below.
+        again_by: Who stored one of those, when known.
         idle_programs: Programs that stored nothing.
+        idle_program: The first of them.
         narrowest_store_bytes: Bytes of the smallest element that was stored; 0: none.
+        host_waits: Times that it made the host wait for the device; None where the
+            executor does not see it.
     """
 
     raised: Raised | None = None
@@ -142,8 +162,51 @@ class CallObservation:
     missteps: tuple[Misstep, ...] = ()
     programs: int = 0
     again_bytes: int | None = None
+    again_by: Writer | None = None
     idle_programs: int | None = None
+    idle_program: tuple[int, int, int] | None = None
     narrowest_store_bytes: int | None = None
+    host_waits: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """What a case's calls did together, queued on a stream that was held busy.
+
+    The caller of each call had reused and freed its ids before the stream moved on.
+
+    Attributes:
+        missed: Bytes that one of the calls had to zero and that were not zero when the
+            stream had passed the last call.
+        touched: Bytes that none of them was to touch.
+        raised: The first exception that one of them let out which it did not let out
+            when it was made alone.
+        waited_in: Index of the call that did not return while the stream was held.
+    """
+
+    missed: WrongBytes = WrongBytes()
+    touched: WrongBytes = WrongBytes()
+    raised: Raised | None = None
+    waited_in: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a CUDA graph of one call did, replayed after its ids had been changed.
+
+    Attributes:
+        call: Index of the call.
+        ids: What stood in its tensor of ids at the replay.
+        missed: Bytes of those ids' pages that were not zero.
+        touched: All other bytes that were changed.
+        raised: Why the call could not be captured.
+    """
+
+    call: int
+    ids: tuple[int, ...]
+    missed: WrongBytes = WrongBytes()
+    touched: WrongBytes = WrongBytes()
+    raised: Raised | None = None
 
 
 @dataclass(frozen=True)
@@ -161,9 +224,12 @@ class Observation:
         launches: Launches in order, those of the warm-up included.
         has_warmup: Whether the subject offers a warm-up, which then ran first.
         built: Why the subject could not be built on this case, if so.
-        died: How the process died or hung, if it did.
+        died: How the process or its device died, if it did.
         not_judged: Properties that could not be judged, and why; `EVERY_PROPERTY`
             names all of them.
+        queued: What its calls did when they were queued together, where that was tried.
+        replayed: What a graph of one of them did, where that was tried.
+        kept_bytes: Device memory that each repetition of the calls kept, likewise.
     """
 
     subject: str
@@ -174,5 +240,8 @@ class Observation:
     launches: tuple[Launch, ...] = ()
     has_warmup: bool = False
     built: Raised | None = None
-    died: str | None = None
+    died: Death | None = None
     not_judged: tuple[tuple[str, str], ...] = field(default=())
+    queued: Queued | None = None
+    replayed: Replayed | None = None
+    kept_bytes: int | None = None

@@ -20,6 +20,7 @@ from hypothesis.errors import Flaky
 from hypothesis.strategies import SearchStrategy
 
 from kvzero.campaign.judging import Judge, Judged
+from kvzero.campaign.pace import Pace
 from kvzero.campaign.polish import polish
 from kvzero.campaign.tally import Found, Tally
 from kvzero.case import Case
@@ -27,6 +28,7 @@ from kvzero.casefile import encode_case
 from kvzero.errors import PropertyFailure
 from kvzero.properties.verdict import Identity, Violation
 from kvzero.strategies import cases
+from kvzero.strategies.cases import PLATFORMS
 
 BATCH = 10_000
 """Cases that one Hypothesis run draws at most: its memory grows with them."""
@@ -44,8 +46,13 @@ DEVICE_CHUNKS = 2**22
 takes seconds there, and the footprint judges launches of any size."""
 
 
-def cases_for(judge: Judge) -> SearchStrategy[Case]:
-    """Return the strategy of cases for a subject and an executor."""
+def cases_for(judge: Judge, target: str | None = None) -> SearchStrategy[Case]:
+    """Return the strategy of cases for a subject and an executor.
+
+    Args:
+        judge: Both.
+        target: The only platform of the cases; None: one of those that are known.
+    """
     contract = judge.subject.contract
     if judge.executor.name == "device":
         return cases(
@@ -53,7 +60,8 @@ def cases_for(judge: Judge) -> SearchStrategy[Case]:
             max_bytes=DEVICE_POOL_BYTES,
             max_programs_hint=DEVICE_CHUNKS,
         )
-    return cases(contract=contract)
+    platforms = PLATFORMS if target is None else (target,)
+    return cases(contract=contract, platforms=platforms)
 
 
 class _BudgetIsUp(BaseException):
@@ -114,6 +122,8 @@ class Fuzzer:
         interrupted: Somebody pressed Ctrl-C: what was found until then is kept.
         phases: What Hypothesis does; without shrinking, `polish` does all of it.
         shrink_seconds: Time for shrinking.
+        tally: What was judged.
+        pace: How fast.
     """
 
     judge: Judge
@@ -124,6 +134,7 @@ class Fuzzer:
     phases: tuple[Phase, ...] = (Phase.generate, Phase.shrink)
     shrink_seconds: float = SHRINK_SECONDS
     tally: Tally = field(default_factory=Tally)
+    pace: Pace = field(default_factory=Pace)
     interrupted: bool = False
     _smallest: dict[Identity, Found] = field(default_factory=dict)
     _shrink_until: float | None = None
@@ -156,6 +167,7 @@ class Fuzzer:
             verbosity=hypothesis.Verbosity.quiet,
             print_blob=False,
         )(hypothesis.seed(batch_seed(self.seed, batch))(test))
+        self.pace.resume()
         try:
             test()
         except KeyboardInterrupt:
@@ -180,14 +192,20 @@ class Fuzzer:
                 raise _BudgetIsUp
         elif self.budget.is_up(self.tally.cases):
             raise _BudgetIsUp
-        judged = self._judged(case)
-        if self._shrink_until is None:
-            self.tally.add(judged)
-            self.on_case(self.tally)
+        judged = self._judged(case) if self._shrink_until else self._drawn(case)
         failures = self.judge.failures(judged)
         if failures:
             self._keep(failures, judged)
             raise _failure_class(failures[0].identity)(failures[0].headline)
+
+    def _drawn(self, case: Case) -> Judged:
+        """Judge and count a case that was drawn to find something."""
+        with self.pace.checking():
+            judged = self._judged(case)
+            self.tally.add(judged)
+            self.pace.count(judged.observation)
+        self.on_case(self.tally)
+        return judged
 
     def _judged(self, case: Case) -> Judged:
         """Judge a case; an error of the harness names the case that showed it."""
@@ -224,10 +242,12 @@ class Fuzzer:
             lambda case: self._shows(identity, case),
             lambda: monotonic() >= until,
         )
-        found.judged = self.judge(smallest)
-        found.violation = next(
-            v for v in found.judged.violations if v.identity == identity
-        )
+        judged = self.judge(smallest)
+        shown = [v for v in judged.violations if v.identity == identity]
+        if not shown:  # it died at random: what was seen stands, and may not repeat
+            found.flaky = True
+            return
+        found.judged, found.violation = judged, shown[0]
 
     def _shows(self, identity: Identity, case: Case) -> bool:
         return any(v.identity == identity for v in self.judge(case).violations)

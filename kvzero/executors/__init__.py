@@ -1,15 +1,18 @@
 """Ways to run a subject on a case and report what it did.
 
 `footprint` evaluates Triton's IR with no GPU, `device` runs on one, `host` runs on CPU
-memory with Triton's interpreter.
+memory with Triton's interpreter. Each can run in a worker process, `isolated`, which a
+subject may kill.
 """
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kvzero.case import Case
-from kvzero.errors import EnvironmentMissingError
 from kvzero.observation import Observation
 from kvzero.subjects.protocol import Subject
+
+if TYPE_CHECKING:
+    from kvzero.executors.isolated import Isolation
 
 EXECUTOR_NAMES = ("device", "footprint", "host")
 
@@ -35,18 +38,43 @@ def default_executor_name() -> str:
     return "device" if device_available() else "footprint"
 
 
-def executor_named(name: str | None, *, max_programs: int | None = None) -> Executor:
+def executor_named(
+    name: str | None,
+    *,
+    max_programs: int | None = None,
+    isolation: "Isolation | None" = None,
+) -> Executor:
     """Return the executor of a name, or the default one.
 
     Args:
         name: One of `EXECUTOR_NAMES`, or None.
         max_programs: Programs that are evaluated for one case at most, where programs
             are evaluated one way or another.
+        isolation: Run cases in a worker process, and how; None: in this process,
+            except the host executor, which needs a process of its own.
 
     Raises:
         EnvironmentMissingError: It needs a GPU and there is none.
     """
     name = name or default_executor_name()
+    if isolation is None and name != "host":
+        return executor_in_process(name, max_programs=max_programs)
+    from kvzero.executors.isolated import IsolatedExecutor
+
+    return IsolatedExecutor(name, max_programs=max_programs, isolation=isolation)
+
+
+def executor_in_process(name: str, *, max_programs: int | None = None) -> Executor:
+    """Return the executor of a name, to run in this very process.
+
+    Args:
+        name: One of `EXECUTOR_NAMES`; the host executor wants a process that was
+            started with ``TRITON_INTERPRET=1``.
+        max_programs: As for `executor_named`.
+
+    Raises:
+        EnvironmentMissingError: It needs a GPU and there is none.
+    """
     if name == "footprint":
         from kvzero.executors.footprint import FootprintExecutor
 
@@ -54,11 +82,7 @@ def executor_named(name: str | None, *, max_programs: int | None = None) -> Exec
     if name == "host":
         from kvzero.executors.host import HostExecutor
 
-        return HostExecutor()
-    from kvzero.executors.device import DeviceExecutor, device_available
+        return HostExecutor(max_programs=max_programs)
+    from kvzero.executors.device import DeviceExecutor
 
-    if not device_available():
-        raise EnvironmentMissingError(
-            "executor='device', but torch finds no GPU here: use --executor footprint"
-        )
     return DeviceExecutor()

@@ -5,13 +5,15 @@ memory lies. What differs is a `Bench`: its device, how it waits, what it record
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, Protocol
 
 import torch
 
 from kvzero.case import Case
-from kvzero.executors.arena import Arena
+from kvzero.executors.arena import Arena, Memory
 from kvzero.executors.arrival import block_ids_for, reuse_ids
 from kvzero.executors.comparing import Comparison, Difference
 from kvzero.memory import Pool
@@ -19,14 +21,24 @@ from kvzero.observation import (
     EVERY_PROPERTY,
     WARMUP_CALL,
     CallObservation,
+    Death,
     Launch,
     Observation,
+    Queued,
     Raised,
+    Replayed,
     Semantics,
     WrongBytes,
 )
-from kvzero.oracle import may_be_zero, must_be_zero, zeroed_blocks
-from kvzero.subjects.protocol import Subject, WarmsUp, Zeroer
+from kvzero.oracle import (
+    may_be_zero,
+    must_be_zero,
+    reserved_pages,
+    subtract,
+    union,
+    zeroed_blocks,
+)
+from kvzero.subjects.protocol import Contract, Subject, WarmsUp, Zeroer
 
 
 class DeviceDeadError(Exception):
@@ -54,6 +66,41 @@ class Recorder(Protocol):
 
 
 @dataclass(frozen=True)
+class Alone:
+    """What is known of a case's calls when each has been made alone.
+
+    Attributes:
+        zeroer: What made them.
+        contract: What its subject promises.
+        memory: The case with its memory.
+        calls: What was seen of each.
+        seconds: The longest time that one of them took on the host.
+    """
+
+    zeroer: Zeroer
+    contract: Contract
+    memory: Memory
+    calls: tuple[CallObservation, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Together:
+    """What the calls of a case did when they were repeated: fields of `Observation`."""
+
+    queued: Queued | None = None
+    replayed: Replayed | None = None
+    kept_bytes: int | None = None
+    not_judged: tuple[tuple[str, str], ...] = ()
+
+
+class HostWaits(Protocol):
+    """Times that the host waited for the device."""
+
+    count: int
+
+
+@dataclass(frozen=True)
 class Bench:
     """Where a subject runs.
 
@@ -64,6 +111,9 @@ class Bench:
         arena: Its memory.
         wait: Waits for the device; raises `DeviceDeadError` where it is dead.
         blind_to: Properties that it cannot judge, and why.
+        count_waits: Counts how often a call makes the host wait, if the device is one
+            that is waited for.
+        repeat: Repeats the calls in ways that only a device shows, likewise.
     """
 
     executor: str
@@ -72,6 +122,8 @@ class Bench:
     arena: Arena
     wait: Callable[[], None]
     blind_to: tuple[tuple[str, str], ...] = ()
+    count_waits: Callable[[], AbstractContextManager[HostWaits]] | None = None
+    repeat: Callable[[Alone], Together] | None = None
 
 
 def run_on_memory(
@@ -101,14 +153,17 @@ class _Trial:
         self.calls: list[CallObservation] = []
         self.has_warmup = False
         self.built: Raised | None = None
-        self.died: str | None = None
+        self.died: Death | None = None
         self.gave_up: str | None = None
+        self.seconds = 0.0
+        self.waits: int | None = None
+        self.together = Together()
 
     def observe(self) -> Observation:
         try:
             self._run()
         except DeviceDeadError as error:
-            self.died = str(error)
+            self.died = Death("device-died", str(error))
         except NotJudgedError as error:
             self.gave_up = str(error)
         except (MemoryError, torch.OutOfMemoryError) as error:
@@ -125,6 +180,9 @@ class _Trial:
             built=self.built,
             died=self.died,
             not_judged=self._not_judged(),
+            queued=self.together.queued,
+            replayed=self.together.replayed,
+            kept_bytes=self.together.kept_bytes,
         )
 
     def _run(self) -> None:
@@ -139,6 +197,10 @@ class _Trial:
             self._begin(index)
             raised = self._call(zeroer, index)
             self.calls.append(self._seen(comparison, index, raised))
+        if self.bench.repeat is not None:
+            contract, calls = self.subject.contract, tuple(self.calls)
+            alone = Alone(zeroer, contract, memory, calls, self.seconds)
+            self.together = self.bench.repeat(alone)
 
     def _begin(self, call: int) -> None:
         if self.recorder is not None:
@@ -161,21 +223,31 @@ class _Trial:
     def _call(self, zeroer: Zeroer, index: int) -> Raised | None:
         call, num_blocks = self.case.calls[index], self.case.layout.num_blocks
         ids = block_ids_for(call, self.bench.arena.device, num_blocks)
+        raised = self._attempt(lambda: self._make(zeroer, ids))[1]
+        # The call is over and its ids are its caller's again. Only here, when the work
+        # is done: whether work that is still queued reads them is a matter of luck, and
+        # `Bench.repeat` leaves nothing to luck.
+        reuse_ids(ids, num_blocks)
+        return raised
 
-        def zero() -> None:
-            zeroer.zero(ids)
-            # Work may still be queued, but the call is over and its ids are ours again.
-            reuse_ids(ids, num_blocks)
-
-        return self._attempt(zero)[1]
+    def _make(self, zeroer: Zeroer, ids: Any) -> None:  # Any: see `block_ids_for`
+        """Make a call, and note how long it keeps the host and how often it waits."""
+        started, self.waits = monotonic(), None
+        try:
+            if self.bench.count_waits is None:
+                zeroer.zero(ids)
+                return
+            with self.bench.count_waits() as waits:
+                zeroer.zero(ids)
+            self.waits = waits.count
+        finally:
+            self.seconds = max(self.seconds, monotonic() - started)
 
     def _attempt(self, action: Callable[[], Any]) -> tuple[Any, Raised | None]:
         """Return what an action of the subject returns and what it raises."""
         result, raised = None, None
         try:
             result = action()
-        except (MemoryError, torch.OutOfMemoryError):
-            raise
         except (Exception, SystemExit) as error:  # what a subject raises is observed
             raised = Raised(
                 type(error).__name__, str(error), isinstance(error, ValueError)
@@ -198,6 +270,7 @@ class _Trial:
             touched=seen.touched if seen else WrongBytes(),
             stored_bytes=seen.changed if seen else 0,
             programs=programs,
+            host_waits=self.waits,
         )
 
     def _difference(self, comparison: Comparison, index: int) -> Difference | None:
@@ -206,13 +279,16 @@ class _Trial:
         bases = comparison.memory.addresses.base_bytes
         must = must_be_zero(self.case, index, bases)
         may = may_be_zero(self.case, index, bases)
+        if index == 0:
+            block = self.subject.contract.reserved_block
+            reserved = reserved_pages(self.case, block, bases)
+            may = union(may, subtract(reserved, must))
         return comparison.after_call(must, may)
 
     def _not_judged(self) -> tuple[tuple[str, str], ...]:
         reason = self.gave_up or self._unrecorded()
-        if reason is None:
-            return self.bench.blind_to
-        return ((EVERY_PROPERTY, reason), *self.bench.blind_to)
+        known = (*self.bench.blind_to, *self.together.not_judged)
+        return known if reason is None else ((EVERY_PROPERTY, reason), *known)
 
     def _unrecorded(self) -> str | None:
         """Return why a Triton subject that seems to launch nothing is not judged."""

@@ -11,10 +11,13 @@ from kvzero.limits import LaunchShape
 from kvzero.observation import (
     ByteSpan,
     CallObservation,
+    Death,
     Launch,
     Misstep,
     Observation,
+    Queued,
     Raised,
+    Replayed,
     Writer,
     WrongBytes,
 )
@@ -35,7 +38,10 @@ def from_json(value: Json) -> Observation:
             "calls": tuple(_call(call) for call in value["calls"]),
             "launches": tuple(_launch(launch) for launch in value["launches"]),
             "built": _raised(value["built"]),
+            "died": None if value["died"] is None else Death(**value["died"]),
             "not_judged": tuple((what, why) for what, why in value["not_judged"]),
+            "queued": _queued(value["queued"]),
+            "replayed": _replayed(value["replayed"]),
         }
     )
 
@@ -61,6 +67,24 @@ def _call(value: Json) -> CallObservation:
             ),
         }
     )
+
+
+def _queued(value: Json) -> Queued | None:
+    return None if value is None else Queued(**{**value, **_together(value)})
+
+
+def _replayed(value: Json) -> Replayed | None:
+    if value is None:
+        return None
+    return Replayed(**{**value, **_together(value), "ids": tuple(value["ids"])})
+
+
+def _together(value: Json) -> Json:
+    return {
+        "missed": _wrong(value["missed"]),
+        "touched": _wrong(value["touched"]),
+        "raised": _raised(value["raised"]),
+    }
 
 
 def _raised(value: Json) -> Raised | None:

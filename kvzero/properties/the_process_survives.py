@@ -5,7 +5,6 @@ from kvzero.observation import Observation
 from kvzero.properties.verdict import Result, Violation, settle
 
 NAME = "the_process_survives"
-WHAT = "process-died"
 
 
 def the_process_survives(case: Case, observation: Observation) -> Result:
@@ -13,5 +12,5 @@ def the_process_survives(case: Case, observation: Observation) -> Result:
     if observation.died is None:
         return settle(NAME, [])
     seen = f"after {len(observation.calls)} observed calls of {len(case.calls)}"
-    claim = f"{observation.died} {seen}, but must survive every call"
-    return settle(NAME, [Violation(NAME, "fault", WHAT, claim)])
+    claim = f"{observation.died.text} {seen}, but must survive every call"
+    return settle(NAME, [Violation(NAME, "fault", observation.died.what, claim)])

@@ -161,7 +161,7 @@ def test_bad_usage_is_one_clear_error_with_exit_code_2(
 def test_an_error_of_ours_exits_with_3(
     kvzero: Kvzero, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kvzero.cli.app.find_subject", lambda _name: 1 / 0)
+    monkeypatch.setattr("kvzero.cli.app.subject_for", lambda *_: 1 / 0)
     outcome = kvzero("fuzz", "--max-examples", "1", *ON_FOOTPRINT)
     assert outcome.code == 3
     assert "ZeroDivisionError" in outcome.err

@@ -1,8 +1,5 @@
 """Subjects written in torch alone, for tests of executors on CPU memory."""
 
-import os
-import signal
-import time
 from typing import Any
 
 import torch
@@ -87,23 +84,6 @@ class RefusesAll(Plain):
         raise NotImplementedError("not today")
 
 
-class Dies(Plain):
-    """Kills its process."""
-
-    def zero(self, block_ids: Any) -> None:
-        del block_ids
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-class Hangs(Plain):
-    """Never returns."""
-
-    def zero(self, block_ids: Any) -> None:
-        del block_ids
-        while True:
-            time.sleep(60)
-
-
 def refuse_to_build(pool: Pool) -> Plain:
     del pool
     raise ValueError("odd layout")
@@ -117,5 +97,3 @@ REFUSES_ALL = MadeSubject("cpu_subjects:REFUSES_ALL", TORCH_ONLY, RefusesAll)
 REFUSES_TO_BUILD = MadeSubject(
     "cpu_subjects:REFUSES_TO_BUILD", TORCH_ONLY, refuse_to_build
 )
-DIES = MadeSubject("cpu_subjects:DIES", TORCH_ONLY, Dies)
-HANGS = MadeSubject("cpu_subjects:HANGS", TORCH_ONLY, Hangs)

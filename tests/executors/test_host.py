@@ -1,4 +1,4 @@
-"""The host executor: CPU memory, a worker process, Triton's interpreter."""
+"""The host executor: CPU memory and Triton's interpreter, in its worker process."""
 
 from collections.abc import Iterator
 from types import ModuleType
@@ -8,14 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvzero.case import Call, Case, IdRun, id_runs
-from kvzero.errors import EnvironmentMissingError, SubjectError
+from kvzero.errors import EnvironmentMissingError
 from kvzero.executors.host import HostExecutor
+from kvzero.executors.isolated import IsolatedExecutor
 from kvzero.executors.transcript import from_json, to_json
 from kvzero.layout import Allocation, Layout, Run
 from kvzero.limits import LaunchShape
 from kvzero.observation import (
     ByteSpan,
     CallObservation,
+    Death,
     Launch,
     Misstep,
     Observation,
@@ -23,7 +25,6 @@ from kvzero.observation import (
     Writer,
     WrongBytes,
 )
-from kvzero.subjects.protocol import Contract, MadeSubject
 from kvzero.subjects.registry import find_subject
 
 LAYOUT = Layout(4, (Allocation(2048),), (Run(272, 512), Run(128, 512, 272)))
@@ -31,16 +32,16 @@ CASE = Case(LAYOUT, (Call(id_runs([1, 3])), Call(id_runs([4])), Call(())))
 
 
 @pytest.fixture
-def host(cpu_subjects: ModuleType) -> Iterator[HostExecutor]:
+def host(cpu_subjects: ModuleType) -> Iterator[IsolatedExecutor]:
     del cpu_subjects  # only makes the subjects importable, here and in the worker
-    executor = HostExecutor(deadline_seconds=60)
+    executor = IsolatedExecutor("host")
     yield executor
     executor.close()
 
 
 @pytest.mark.slow
 def test_a_torch_subject_is_observed_call_by_call(
-    host: HostExecutor, cpu_subjects: ModuleType
+    host: IsolatedExecutor, cpu_subjects: ModuleType
 ) -> None:
     seen = host.run(cpu_subjects.PLAIN, CASE)
     assert (seen.executor, seen.semantics) == ("host", "interpreter")
@@ -52,7 +53,7 @@ def test_a_torch_subject_is_observed_call_by_call(
 
 
 @pytest.mark.slow
-def test_a_triton_subject_runs_in_the_interpreter(host: HostExecutor) -> None:
+def test_a_triton_subject_runs_in_the_interpreter(host: IsolatedExecutor) -> None:
     seen = host.run(find_subject("kvzero"), CASE)
     assert [call.raised is None for call in seen.calls] == [True, False, True]
     assert [call.missed.count + call.touched.count for call in seen.calls] == [0] * 3
@@ -62,35 +63,12 @@ def test_a_triton_subject_runs_in_the_interpreter(host: HostExecutor) -> None:
 
 
 @pytest.mark.slow
-def test_a_death_is_observed_and_the_worker_replaced(
-    host: HostExecutor, cpu_subjects: ModuleType
-) -> None:
-    assert host.run(cpu_subjects.DIES, CASE).died == "process died: signal 9"
-    assert host.run(cpu_subjects.PLAIN, CASE).died is None
-
-
-@pytest.mark.slow
-def test_a_hang_is_observed(cpu_subjects: ModuleType) -> None:
-    executor = HostExecutor(deadline_seconds=1)
-    seen = executor.run(cpu_subjects.HANGS, CASE)
-    executor.close()
-    assert seen.died == "process hung: no answer in 1 s"
-
-
-@pytest.mark.slow
 def test_a_case_of_too_many_programs_is_not_judged(cpu_subjects: ModuleType) -> None:
     del cpu_subjects
-    executor = HostExecutor(max_programs=1)
+    executor = IsolatedExecutor("host", max_programs=1)
     seen = executor.run(find_subject("masked-3d"), CASE)
     executor.close()
     assert "more than 1 programs" in dict(seen.not_judged)["*"]
-
-
-@pytest.mark.slow
-def test_a_subject_that_the_worker_cannot_find_is_an_error(host: HostExecutor) -> None:
-    lost = MadeSubject("no-such-subject", Contract(), lambda pool: pool)  # type: ignore[arg-type,return-value]  # never built
-    with pytest.raises(SubjectError, match="no-such-subject"):
-        host.run(lost, CASE)
 
 
 def test_a_case_beyond_the_memory_is_refused() -> None:
@@ -146,7 +124,7 @@ LAUNCHES = st.builds(
         st.tuples(LAUNCHES),
         st.booleans(),
         RAISED,
-        st.none() | st.text(),
+        st.none() | st.builds(Death, st.text(), st.text()),
         st.just((("*", "why"),)),
     )
 )

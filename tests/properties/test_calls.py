@@ -8,7 +8,14 @@ import pytest
 from kvzero.case import Call, Case, Placement, id_runs
 from kvzero.layout import Run
 from kvzero.limits import LaunchShape
-from kvzero.observation import CallObservation, Launch, Misstep, Observation, Raised
+from kvzero.observation import (
+    CallObservation,
+    Death,
+    Launch,
+    Misstep,
+    Observation,
+    Raised,
+)
 from kvzero.properties import PROPERTIES, Broken, Holds, NotJudged, judge
 from kvzero.properties.bad_ids_are_refused import bad_ids_are_refused
 from kvzero.properties.legal_calls_are_accepted import legal_calls_are_accepted
@@ -100,8 +107,8 @@ def test_a_subject_that_cannot_be_built_refuses(case: Case, observe: Observe) ->
 def test_death_is_a_fault_and_the_rest_is_not_judged(
     case: Case, observe: Observe
 ) -> None:
-    seen = replace(observe(FINE), died="process died: signal 11")
-    assert whats(the_process_survives(case, seen)) == ["process-died"]
+    seen = replace(observe(FINE), died=Death("killed-by-sigsegv", "process died"))
+    assert whats(the_process_survives(case, seen)) == ["killed-by-sigsegv"]
     results = judge(case, seen, Contract())
     assert not any(isinstance(r, Holds) for r in results)
 
