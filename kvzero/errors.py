@@ -20,6 +20,10 @@ class CaseError(KvzeroError, ValueError):
     """A case that contradicts itself, or a file that does not hold a case."""
 
 
+class KnownFileError(CaseError):
+    """A file of known findings that does not hold what it must."""
+
+
 class BlockIdError(KvzeroError, ValueError):
     """A block id, or a list of them, that the zeroer refuses before any launch."""
 

@@ -1,4 +1,7 @@
-"""The pytest plugin: every case file under ``regressions/`` is a test.
+"""The pytest plugin: case files are tests, and a fixture puts subjects under test.
+
+Every case file under ``regressions/`` is a test, and `kvzero_check` is what a test of
+one's own needs to have a zeroer tried on presets and on random cases.
 
 A case runs on the subject that ``--kvzero-subject`` or the ini option
 ``kvzero_subject`` names, else on the one that it was found with. Loading the plugin
@@ -12,11 +15,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from kvzero.campaign.checking import Check
     from kvzero.campaign.judging import Judge, Judged
+    from kvzero.campaign.known import Known
     from kvzero.casefile import CaseFile
+    from kvzero.subjects.protocol import Subject
 
 FOLDER = "regressions"
 MAX_PROGRAMS = 2_000_000
@@ -28,10 +34,64 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("kvzero")
     for name, text in (
         ("subject", "subject that case files run on: a known name or module:attribute"),
-        ("executor", "how case files run: device, footprint or host"),
+        ("executor", "how cases run: device, footprint or host"),
+        ("known", "file of known findings (TOML), which do not fail"),
     ):
         group.addoption(f"--kvzero-{name}", default=None, help=text)
         parser.addini(f"kvzero_{name}", text, default="")
+
+
+def _option(config: pytest.Config, name: str) -> str:
+    """Return the text of an option, or of the ini option of that name."""
+    given: str | None = config.getoption(f"--kvzero-{name}")
+    return given or str(config.getini(f"kvzero_{name}"))
+
+
+def _findings(config: pytest.Config) -> tuple[Known, ...]:
+    """Return the known findings of the option or, from the root, of the ini option."""
+    from kvzero.campaign.known import read_known_file
+
+    name = _option(config, "known")
+    is_option = config.getoption("--kvzero-known")
+    folder = config.invocation_params.dir if is_option else config.rootpath
+    return read_known_file(folder / name) if name else ()
+
+
+@pytest.fixture
+def kvzero_check(pytestconfig: pytest.Config) -> Callable[..., None]:
+    """Return what puts a zeroer under test: presets at full size, and random cases.
+
+    ``kvzero_check(subject, max_examples=100, seed=0, preset=None, executor=None,
+    strict_cost=False)`` takes a known name, ``module:attribute`` or a subject, and
+    fails with the located explanation of what it broke. Failing cases are shrunk and
+    saved below ``regressions/``.
+    """
+
+    def check(subject: str | Subject, **options: int | str | bool | None) -> None:
+        __tracebackhide__ = True
+        from kvzero.errors import PropertyFailure
+
+        told = None
+        try:
+            _check(pytestconfig, options)(subject)
+        except PropertyFailure as failure:
+            told = str(failure)
+        if told is not None:  # not inside the handler: pytest would tell it twice
+            pytest.fail(told, pytrace=False)
+
+    return check
+
+
+def _check(config: pytest.Config, options: dict[str, int | str | bool | None]) -> Check:
+    """Return a check as options, settings and defaults have it."""
+    from kvzero.campaign.checking import Check
+
+    settings = {
+        "executor": _option(config, "executor") or None,
+        "regressions": config.rootpath / FOLDER,
+        "findings": _findings(config),
+    }
+    return Check(**{**settings, **options})  # type: ignore[arg-type]  # a test's own words
 
 
 def pytest_collect_file(
@@ -60,21 +120,35 @@ class CaseTest(pytest.Item):
         from kvzero.campaign.judging import Judge
         from kvzero.casefile import read_case_file
         from kvzero.executors import executor_named
-        from kvzero.subjects.registry import find_subject
+        from kvzero.executors.isolated import Isolation, is_built_in, subject_for
 
         file = read_case_file(self.path)
-        subject = find_subject(self._option("subject") or _found_with(file))
+        name = _option(self.config, "subject") or _found_with(file)
         executor = executor_named(
-            self._option("executor") or None, max_programs=MAX_PROGRAMS
+            _option(self.config, "executor") or None,
+            max_programs=MAX_PROGRAMS,
+            isolation=None if is_built_in(name) else Isolation(),
         )
-        judge = Judge(subject, executor)
+        subject = subject_for(name, executor)
+        findings = _findings(self.config)
+        known = tuple(k for k in findings if k.subject == subject.name)
+        judge = Judge(subject, executor, known=known)
         judged = judge(file.case)
         self._fail(judge, judged)
+        self._settle_known(judge, judged)
         _skip_unless_judged(file, judged)
 
-    def _option(self, name: str) -> str:
-        given: str | None = self.config.getoption(f"--kvzero-{name}")
-        return given or str(self.config.getini(f"kvzero_{name}"))
+    def _settle_known(self, judge: Judge, judged: Judged) -> None:
+        """Refuse findings of this very case that no longer fail; mark those that do."""
+        from kvzero.campaign.confirming import confirmed
+        from kvzero.errors import PropertyFailure
+
+        here = [k for k in judge.known if k.case.resolve() == self.path.resolve()]
+        for each in (confirmed(known, judged) for known in here):
+            if each.state == "no longer fails":
+                raise PropertyFailure(each.line)
+        for found in judged.known.values():
+            pytest.xfail(f"known: {found.reason}")
 
     def _fail(self, judge: Judge, judged: Judged) -> None:
         from kvzero.errors import PropertyFailure

@@ -6,14 +6,16 @@ does not survive being imported twice. So everything is imported here first.
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import kvzero.campaign.judging
+import kvzero.campaign.checking
 import kvzero.executors.footprint
 import kvzero.subjects.faults.mask_missing
-import kvzero.subjects.ours  # noqa: F401 - see above
+import kvzero.subjects.ours
+import kvzero.subjects.torch_writers  # noqa: F401 - see above
 from kvzero.case import Call, Case, IdRun
 from kvzero.casefile import Finding, write_case_file
 from kvzero.layout import Allocation, Layout, Run
@@ -106,3 +108,121 @@ def test_loading_the_plugin_imports_neither_torch_nor_triton(tmp_path: Path) -> 
         [*command, str(test)], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_check_passes_a_right_zeroer_in_three_lines(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        "def test_mine(kvzero_check):\n    kvzero_check('torch-loop', max_examples=5)\n"
+    )
+    run(pytester).assert_outcomes(passed=1)
+
+
+def test_check_fails_with_the_located_explanation_and_saves_the_case(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        "def test_mine(kvzero_check):\n    kvzero_check('mask-missing', seed=2)\n"
+    )
+    result = run(pytester)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "unlisted_bytes_are_untouched: *",
+            "  written  by program * at mask_missing.py:*",
+            "  replay   kvzero replay */regressions/unlisted_bytes_*/*.json",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.no_fnmatch_line("*checking.py*")
+    saved = list(pytester.path.glob("regressions/unlisted_bytes_are_untouched/*.json"))
+    assert len(saved) == 1
+
+
+def test_check_takes_a_subject_as_it_is_and_a_preset(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from kvzero import Contract, MadeSubject
+
+        class Nothing:
+            def __init__(self, pool):
+                pass
+            def zero(self, block_ids):
+                pass
+
+        MINE = MadeSubject("mine", Contract(checks_ids=False), Nothing)
+
+        def test_mine(kvzero_check):
+            kvzero_check(MINE, max_examples=0, preset="trtllm_llama3_8b_pool")
+        """
+    )
+    result = run(pytester)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "listed_pages_are_zero: block 1, byte 0 = 0x*, but should be 0x00 *",
+            "  replay   kvzero verify --preset trtllm_llama3_8b_pool --subject mine",
+        ]
+    )
+
+
+def test_check_of_a_zeroer_of_which_nothing_is_judged_fails(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        from kvzero import Contract, MadeSubject
+
+        class Scaling:
+            def __init__(self, pool):
+                self.tensors = pool.tensors
+            def zero(self, block_ids):
+                self.tensors[0].mul_(0)
+
+        MINE = MadeSubject("mine", Contract(checks_ids=False), Scaling)
+
+        def test_mine(kvzero_check):
+            kvzero_check(MINE, max_examples=0, preset="trtllm_llama3_8b_pool")
+        """
+    )
+    result = run(pytester)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["nothing of mine was judged: *aten::mul_.Tensor*"])
+
+
+KNOWN = """
+[[known]]
+subject = "mask-missing"
+property = "unlisted_bytes_are_untouched"
+kind = "fault"
+what = "unlisted-byte-stored"
+case = "regressions/unlisted_bytes_are_untouched/{case}.json"
+reason = "https://example.org/1"
+"""
+
+
+def test_known_finding_is_an_expected_failure(project: pytest.Pytester) -> None:
+    (project.path / "known.toml").write_text(KNOWN.format(case="short-page"))
+    project.makeini("[pytest]\nkvzero_known = known.toml\n")
+    project.makepyfile(
+        "def test_mine(kvzero_check):\n"
+        "    kvzero_check('mask-missing', max_examples=10)\n"
+    )
+    result = run(project, "-rx")
+    result.assert_outcomes(xfailed=1, passed=1)
+    result.stdout.fnmatch_lines(["*known: https://example.org/1*"])
+
+
+def test_known_finding_that_no_longer_fails_fails(project: pytest.Pytester) -> None:
+    whole = replace(CASE, layout=Layout(2, (Allocation(256),), (Run(64, 64),)))
+    folder = project.path / "regressions" / "unlisted_bytes_are_untouched"
+    (folder / "short-page.json").unlink()
+    write_case_file(folder / "whole.json", whole, FOUND)
+    (project.path / "known.toml").write_text(KNOWN.format(case="whole"))
+    project.makepyfile(
+        "def test_mine(kvzero_check):\n"
+        "    kvzero_check('mask-missing', max_examples=10)\n"
+    )
+    result = run(project, "--kvzero-known", "known.toml")
+    result.assert_outcomes(failed=2)
+    line = "*known.toml: known?0?: mask-missing on *whole.json no longer breaks *"
+    result.stdout.fnmatch_lines([line, line])

@@ -1,25 +1,32 @@
 """One case through subject, executor and properties: what every verb repeats."""
 
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from kvzero.campaign.known import Known
 from kvzero.case import Case
 from kvzero.executors import Executor
 from kvzero.observation import Observation
 from kvzero.properties.registry import judge
-from kvzero.properties.verdict import Broken, Result, Violation
+from kvzero.properties.verdict import Broken, Identity, Result, Violation
 from kvzero.subjects.protocol import Subject
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A case with what was seen and what it means."""
+    """A case with what was seen and what it means.
+
+    Attributes:
+        known: Which of the violations are known findings, and which.
+    """
 
     case: Case
     observation: Observation
     results: tuple[Result, ...]
+    known: Mapping[Identity, Known] = field(default_factory=dict)
 
     @cached_property
     def violations(self) -> tuple[Violation, ...]:
@@ -37,12 +44,16 @@ class Judge:
         executor: Runs every case whose memory it can have.
         fallback: Runs the others.
         strict_cost: A cost counts as a failure.
+        known: The subject's known findings, which do not count.
+        seek: The only kind of violation that counts, by its short word, if set.
     """
 
     subject: Subject
     executor: Executor
     fallback: Executor | None = None
     strict_cost: bool = False
+    known: tuple[Known, ...] = ()
+    seek: str | None = None
     fell_back: int = field(default=0, init=False)
 
     def __call__(self, case: Case) -> Judged:
@@ -55,11 +66,21 @@ class Judge:
         with redirect_stdout(sys.stderr):
             observation = executor.run(self.subject, case)
         results = judge(case, observation, self.subject.contract)
-        return Judged(case, observation, tuple(results))
+        judged = Judged(case, observation, tuple(results))
+        if not self.known:
+            return judged
+        pairs = ((v.identity, self._known(v)) for v in judged.violations)
+        return replace(judged, known={i: found for i, found in pairs if found})
+
+    def _known(self, violation: Violation) -> Known | None:
+        return next((k for k in self.known if k.covers(violation)), None)
 
     def counts(self, violation: Violation) -> bool:
         """Return whether a violation makes the run fail."""
-        return self.strict_cost or violation.kind != "cost"
+        if self.seek is not None:
+            return violation.what == self.seek
+        counts = self.strict_cost or violation.kind != "cost"
+        return counts and self._known(violation) is None
 
     def failures(self, judged: Judged) -> tuple[Violation, ...]:
         """Return the violations of a case that make the run fail."""

@@ -1,12 +1,16 @@
 """The end of a run: what is saved, and what is said of it as data."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from kvzero.campaign.confirming import Confirmed
+from kvzero.campaign.known import Known
+from kvzero.campaign.pace import Pace
 from kvzero.campaign.tally import (
     EXIT_FAULT,
     EXIT_INTERRUPTED,
+    EXIT_OK,
     VERDICTS,
     Found,
     Tally,
@@ -28,6 +32,8 @@ class RunResult:
         seed: Seed of a fuzzing run, else None.
         notes: What a reader of the verdict must know besides.
         interrupted: Somebody stopped it.
+        known: The subject's known findings, and whether they still fail.
+        pace: How fast a fuzzing run was.
     """
 
     subject: str
@@ -39,27 +45,54 @@ class RunResult:
     workers: int = 1
     notes: tuple[str, ...] = ()
     interrupted: bool = False
+    known: tuple[Confirmed, ...] = ()
+    pace: Pace | None = None
+
+    @property
+    def stale(self) -> list[Confirmed]:
+        """Return the known findings that no longer fail."""
+        return [each for each in self.known if each.state == "no longer fails"]
 
     @property
     def exit_code(self) -> int:
         """Return the exit code of the run."""
+        if self.stale:
+            return EXIT_FAULT
         code = self.tally.exit_code(strict_cost=self.strict_cost)
         return EXIT_INTERRUPTED if self.interrupted and code != EXIT_FAULT else code
 
     @property
+    def verdict(self) -> str:
+        """Return the word of the verdict."""
+        if self.stale and not any(v.violation.kind != "cost" for v in self.found):
+            return "known finding no longer fails"
+        if self.exit_code == EXIT_OK and any(
+            f.known for f in self.tally.found.values()
+        ):
+            return "no new fault found"
+        return VERDICTS[self.exit_code]
+
+    @property
     def found(self) -> list[Found]:
-        """Return the distinct violations, faults first, the most frequent first."""
+        """Return the distinct violations, faults first, the most frequent first.
+
+        Known findings are not among them.
+        """
         order = ("fault", "refusal", "cost")
         return sorted(
-            self.tally.found.values(),
+            (found for found in self.tally.found.values() if found.known is None),
             key=lambda f: (order.index(f.violation.kind), -f.count),
         )
+
+    def times_seen(self, known: Known) -> int:
+        """Return in how many cases of the run a known finding showed."""
+        return sum(f.count for f in self.tally.found.values() if f.known == known)
 
     def as_json(self) -> dict[str, Any]:  # Any: a JSON document
         """Return the result as plain data."""
         tally = self.tally
         return {
-            "verdict": VERDICTS[self.exit_code],
+            "verdict": self.verdict,
             "exit_code": self.exit_code,
             "subject": self.subject,
             "executor": self.executor,
@@ -68,18 +101,30 @@ class RunResult:
             "cases": tally.cases,
             "launches": tally.launches,
             "programs": tally.programs,
+            "idle_programs": tally.idle_programs,
+            "narrowest_store_bytes": tally.narrowest_store_bytes,
             "judged": dict(sorted(tally.judged.items())),
             "not_judged": [
                 {"property": name, "reason": reason, "n": n}
                 for (name, reason), n in sorted(tally.not_judged.items())
             ],
             "violations": [_found_json(found) for found in self.found],
+            "known": [
+                {
+                    **asdict(each.known),
+                    "case": str(each.known.case),
+                    "state": each.state,
+                    "n": self.times_seen(each.known),
+                }
+                for each in self.known
+            ],
             "environments": [
                 {"executor": executor, "semantics": semantics, "versions": text, "n": n}
                 for (executor, semantics, text), n in tally.environments.items()
             ],
             "notes": list(self.notes),
             "seconds": round(self.seconds, 3),
+            "speed": self.pace.as_json() if self.pace else None,
         }
 
 

@@ -8,7 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from kvzero.campaign.judging import Judged
-from kvzero.observation import WARMUP_CALL, Launch
+from kvzero.campaign.known import Known
+from kvzero.observation import WARMUP_CALL, CallObservation, Launch
 from kvzero.properties.registry import BYTE_PROPERTIES
 from kvzero.properties.verdict import Identity, NotJudged, Violation
 
@@ -31,6 +32,7 @@ class Found:
         file: Where the case is saved, if it is.
         replay: The command that runs it again, if there is one.
         flaky: It did not show again.
+        known: The known finding that it is, if so: it does not make the run fail.
     """
 
     violation: Violation
@@ -39,6 +41,7 @@ class Found:
     file: str | None = None
     replay: str | None = None
     flaky: bool = False
+    known: Known | None = None
 
 
 @dataclass
@@ -48,6 +51,8 @@ class Tally:
     cases: int = 0
     launches: int = 0
     programs: int = 0
+    idle_programs: int = 0
+    narrowest_store_bytes: int = 0
     judged: Counter[str] = field(default_factory=Counter)
     not_judged: Counter[tuple[str, str]] = field(default_factory=Counter)
     found: dict[Identity, Found] = field(default_factory=dict)
@@ -66,6 +71,8 @@ class Tally:
                 self.largest = max(
                     self.largest or launch, launch, key=lambda seen: seen.shape.programs
                 )
+        for call in seen.calls:
+            self._add_stores(call)
         for result in judged.results:
             if isinstance(result, NotJudged):
                 self.not_judged[result.property, result.reason] += 1
@@ -74,17 +81,25 @@ class Tally:
         for violation in judged.violations:
             self.note(violation, judged)
 
+    def _add_stores(self, call: CallObservation) -> None:
+        """Count what single stores cost, where the executor sees them."""
+        self.idle_programs += call.idle_programs or 0
+        seen = {self.narrowest_store_bytes, call.narrowest_store_bytes or 0} - {0}
+        self.narrowest_store_bytes = min(seen, default=0)
+
     def note(self, violation: Violation, judged: Judged) -> None:
         """Count one violation, and keep the first case of each distinct one."""
         known = self.found.get(violation.identity)
         if known is None:
-            self.found[violation.identity] = Found(violation, judged)
+            finding = judged.known.get(violation.identity)
+            self.found[violation.identity] = Found(violation, judged, known=finding)
         else:
             known.count += 1
 
     def exit_code(self, *, strict_cost: bool = False) -> int:
         """Return the exit code of the run."""
-        kinds = {found.violation.kind for found in self.found.values()}
+        counted = (found for found in self.found.values() if found.known is None)
+        kinds = {found.violation.kind for found in counted}
         if kinds & ({"fault", "refusal"} | ({"cost"} if strict_cost else set())):
             return EXIT_FAULT
         if not any(self.judged[name] for name in BYTE_PROPERTIES):

@@ -1,6 +1,7 @@
 """Verifying given cases: the presets at full size, and case files."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from kvzero.case import Call, Case, IdRun
 from kvzero.casefile import CaseFile, read_case_file
 from kvzero.errors import CaseError
 from kvzero.presets import Preset, load_preset, preset_names
+from kvzero.subjects.protocol import Contract
 
 OnCase = Callable[[Tally], None]
 
@@ -59,6 +61,13 @@ def preset_cases(name: str) -> list[Given]:
     ]
 
 
+def on_target(given_case: Given, target: str) -> Given:
+    """Return a case to verify for another platform than its own."""
+    case, command, file = given_case
+    command = command if file is None else f"kvzero verify {file}"
+    return Given(replace(case, platform=target), f"{command} --target {target}", file)
+
+
 def given(file: CaseFile) -> Given:
     """Return the case of a file."""
     return Given(file.case, f"kvzero replay {file.path}", str(file.path))
@@ -79,6 +88,17 @@ def case_files(paths: Iterable[Path]) -> list[CaseFile]:
     return [read_case_file(path) for path in files]
 
 
+def _as_taken(case: Case, contract: Contract) -> Case:
+    """Return a preset's case with ids that arrive as the subject takes them."""
+    calls = tuple(
+        call
+        if call.arrival in contract.arrivals
+        else replace(call, arrival=contract.arrivals[0])
+        for call in case.calls
+    )
+    return replace(case, calls=calls)
+
+
 def verify(judge: Judge, cases: Iterable[Given], on_case: OnCase) -> Tally:
     """Judge cases, each once.
 
@@ -89,7 +109,9 @@ def verify(judge: Judge, cases: Iterable[Given], on_case: OnCase) -> Tally:
     """
     tally = Tally()
     for case, command, file in cases:
-        judged = judge(case)
+        # How ids arrive is part of a file's case, and no part of a preset.
+        taken = case if file else _as_taken(case, judge.subject.contract)
+        judged = judge(taken)
         tally.add(judged)
         for violation in judged.violations:
             found = tally.found[violation.identity]

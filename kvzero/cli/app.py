@@ -10,14 +10,18 @@ import sys
 import traceback
 from collections.abc import Iterable
 from contextlib import redirect_stdout
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, NoReturn
 
 import typer
 
+from kvzero.campaign.confirming import Confirmed, confirm
 from kvzero.campaign.fuzz import Budget, Fuzzer, cases_for
 from kvzero.campaign.judging import Judge
+from kvzero.campaign.known import Known, read_known_file
 from kvzero.campaign.outcome import RunResult, save_found
 from kvzero.campaign.tally import (
     EXIT_FAULT,
@@ -28,22 +32,45 @@ from kvzero.campaign.tally import (
     EXIT_USAGE,
     Tally,
 )
-from kvzero.campaign.verify import Given, case_files, given, preset_cases
+from kvzero.campaign.verify import (
+    Given,
+    case_files,
+    given,
+    on_target,
+    preset_cases,
+)
 from kvzero.campaign.verify import verify as verify_cases
+from kvzero.cli.bench import bench
 from kvzero.cli.capture import capture
 from kvzero.cli.doctor import doctor
 from kvzero.cli.durations import parse_seconds
 from kvzero.cli.export import export
 from kvzero.cli.faults import faults
-from kvzero.cli.options import ExecutorOption, JsonOption, StrictCostOption
+from kvzero.cli.lifecycle import lifecycle
+from kvzero.cli.options import (
+    CaseDeadlineOption,
+    CaseMemoryOption,
+    ExecutorOption,
+    IsolateOption,
+    JsonOption,
+    KnownOption,
+    StrictCostOption,
+    TargetOption,
+    isolation_for,
+)
 from kvzero.cli.output import Progress, print_results
+from kvzero.cli.sanitize import sanitize_command
 from kvzero.cli.show import show
 from kvzero.errors import CaseError, KvzeroError, LayoutError, SubjectError
 from kvzero.executors import executor_named
-from kvzero.subjects.registry import find_subject
+from kvzero.executors.isolated import DEADLINE_SECONDS, Isolation, subject_for
+from kvzero.subjects.protocol import HasNotes
 
 FUZZ_PROGRAMS = 200_000
 """Programs that fuzzing evaluates for one case at most; `verify` has no cap."""
+FUZZ_SECONDS = 30.0
+"""Time of one drawn case in a worker process: it runs in milliseconds, but what it runs
+may have to be compiled first, by a machine that is busy. Interpreting takes longer."""
 
 app = typer.Typer(
     name="kvzero",
@@ -78,6 +105,11 @@ def verify(
     preset: Annotated[str | None, typer.Option(help="A preset's name, or all.")] = None,
     subject: SubjectsOption = None,
     executor: ExecutorOption = None,
+    isolate: IsolateOption = None,
+    case_deadline: CaseDeadlineOption = None,
+    case_memory: CaseMemoryOption = None,
+    known: KnownOption = None,
+    target: TargetOption = None,
     strict_cost: StrictCostOption = False,  # noqa: FBT002 - typer reads the signature
     json: JsonOption = False,  # noqa: FBT002 - typer reads the signature
 ) -> None:
@@ -87,8 +119,28 @@ def verify(
         chosen += preset_cases(preset)
     if not chosen:
         raise typer.BadParameter("nothing to verify: name a FILE or --preset NAME")
+    if target is not None:
+        chosen = [on_target(each, target) for each in chosen]
+    isolation = partial(
+        isolation_for,
+        isolate=isolate,
+        case_deadline=case_deadline,
+        case_memory=case_memory,
+    )
+    findings = read_known_file(known) if known else ()
     results = [
-        _verified(name, chosen, executor, strict_cost=strict_cost)
+        _verified(
+            _judge(
+                name,
+                executor,
+                None,
+                isolation(name),
+                strict_cost=strict_cost,
+                target=target,
+            ),
+            chosen,
+            findings,
+        )
         for name in subject or ["kvzero"]
     ]
     _finish(results, as_json=json)
@@ -111,7 +163,19 @@ def fuzz(
         str, typer.Option(help="A known name or module:attribute.")
     ] = "kvzero",
     executor: ExecutorOption = None,
+    isolate: IsolateOption = None,
+    case_deadline: CaseDeadlineOption = None,
+    case_memory: CaseMemoryOption = None,
     regressions: RegressionsOption = Path("regressions"),
+    known: KnownOption = None,
+    target: TargetOption = None,
+    seek: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT",
+            help="Stop at this kind of violation only, such as cuda-y or stored-again.",
+        ),
+    ] = None,
     strict_cost: StrictCostOption = False,  # noqa: FBT002 - typer reads the signature
     json: JsonOption = False,  # noqa: FBT002 - typer reads the signature
 ) -> None:
@@ -120,18 +184,40 @@ def fuzz(
     if seconds is None and max_examples is None:
         seconds = 60.0
     seed = secrets.randbits(32) if seed is None else seed
-    judge = _judge(subject, executor, FUZZ_PROGRAMS, strict_cost=strict_cost)
+    isolation = isolation_for(
+        subject,
+        isolate=isolate,
+        case_deadline=case_deadline,
+        case_memory=case_memory,
+        usual_seconds=DEADLINE_SECONDS if executor == "host" else FUZZ_SECONDS,
+    )
+    judge = _judge(
+        subject,
+        executor,
+        FUZZ_PROGRAMS,
+        isolation,
+        strict_cost=strict_cost,
+        target=target,
+    )
+    judge.seek = seek
+    confirmed = confirm(judge, read_known_file(known) if known else ())
     budget = Budget(seconds, max_examples)
     progress = Progress(f"fuzz {subject} on {judge.executor.name}, seed {seed}")
-    fuzzer = Fuzzer(judge, cases_for(judge), seed, budget, progress)
+    fuzzer = Fuzzer(judge, cases_for(judge, target), seed, budget, progress)
     tally = fuzzer.run()
     progress.close()
     for found in tally.found.values():
         if judge.counts(found.violation):
             save_found(found, regressions)
     result = _result(
-        judge, tally, budget.elapsed(), seed=seed, interrupted=fuzzer.interrupted
+        judge,
+        tally,
+        budget.elapsed(),
+        seed=seed,
+        interrupted=fuzzer.interrupted,
+        known=confirmed,
     )
+    result = replace(result, pace=fuzzer.pace)
     _finish([result], as_json=json)
 
 
@@ -144,6 +230,10 @@ def replay(
         str | None, typer.Option(help="Instead of the subject that each file names.")
     ] = None,
     executor: ExecutorOption = None,
+    isolate: IsolateOption = None,
+    case_deadline: CaseDeadlineOption = None,
+    case_memory: CaseMemoryOption = None,
+    known: KnownOption = None,
     strict_cost: StrictCostOption = False,  # noqa: FBT002 - typer reads the signature
     json: JsonOption = False,  # noqa: FBT002 - typer reads the signature
 ) -> None:
@@ -152,8 +242,19 @@ def replay(
     for file in case_files(files):
         owner = subject or (file.found.subject if file.found else "kvzero")
         by_subject.setdefault(owner, []).append(given(file))
+    isolation = partial(
+        isolation_for,
+        isolate=isolate,
+        case_deadline=case_deadline,
+        case_memory=case_memory,
+    )
+    findings = read_known_file(known) if known else ()
     results = [
-        _verified(owner, chosen, executor, strict_cost=strict_cost)
+        _verified(
+            _judge(owner, executor, None, isolation(owner), strict_cost=strict_cost),
+            chosen,
+            findings,
+        )
         for owner, chosen in sorted(by_subject.items())
     ]
     _finish(results, as_json=json)
@@ -163,30 +264,47 @@ app.command(epilog="Example: kvzero show --preset trtllm_llama3_8b_pool")(show)
 app.command(epilog="Example: kvzero export regressions/FILE.json -o report.py")(export)
 app.command(epilog="Example: kvzero doctor --json")(doctor)
 app.command(epilog="Example: kvzero faults --json")(faults)
+app.command(epilog="Example: kvzero lifecycle --subject kvzero")(lifecycle)
 app.command(epilog="Example: kvzero capture table.json -o engine.json")(capture)
+app.command("sanitize", epilog="Example: kvzero sanitize regressions/")(
+    sanitize_command
+)
+app.command(epilog="Example: kvzero bench --quick --json > bench.json")(bench)
 
 
 def _judge(
-    subject: str, executor: str | None, cap: int | None, *, strict_cost: bool
+    subject: str,
+    executor: str | None,
+    cap: int | None,
+    isolation: Isolation | None,
+    *,
+    strict_cost: bool,
+    target: str | None = None,
 ) -> Judge:
-    chosen = executor_named(executor, max_programs=cap)
+    chosen = executor_named(executor, max_programs=cap, isolation=isolation)
+    if target is not None and chosen.name != "footprint":
+        raise typer.BadParameter(
+            f"target={target!r}, but executor={chosen.name!r} compiles for what runs "
+            f"here: add --executor footprint"
+        )
     fallback = None
     if chosen.name == "device":
-        fallback = executor_named("footprint", max_programs=cap)
+        fallback = executor_named("footprint", max_programs=cap, isolation=isolation)
     with redirect_stdout(sys.stderr):  # an imported module may print
-        found = find_subject(subject)
+        found = subject_for(subject, chosen)
     return Judge(found, chosen, fallback, strict_cost)
 
 
 def _verified(
-    subject: str, chosen: Iterable[Given], executor: str | None, *, strict_cost: bool
+    judge: Judge, chosen: Iterable[Given], findings: tuple[Known, ...]
 ) -> RunResult:
     """Run one subject on given cases."""
-    judge = _judge(subject, executor, None, strict_cost=strict_cost)
-    progress = Progress(f"verify {subject} on {judge.executor.name}")
+    progress = Progress(f"verify {judge.subject.name} on {judge.executor.name}")
+    confirmed = confirm(judge, findings)
     tally = verify_cases(judge, chosen, progress)
     progress.close()
-    return _result(judge, tally, monotonic() - progress.started)
+    seconds = monotonic() - progress.started
+    return _result(judge, tally, seconds, known=confirmed)
 
 
 def _result(
@@ -196,8 +314,9 @@ def _result(
     *,
     seed: int | None = None,
     interrupted: bool = False,
+    known: tuple[Confirmed, ...] = (),
 ) -> RunResult:
-    notes = []
+    notes = list(judge.subject.notes) if isinstance(judge.subject, HasNotes) else []
     if judge.fell_back:
         notes.append(
             f"{judge.fell_back} cases do not fit the device's memory and were judged "
@@ -214,6 +333,7 @@ def _result(
         seed=seed,
         notes=tuple(notes),
         interrupted=interrupted,
+        known=known,
     )
 
 

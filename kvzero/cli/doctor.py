@@ -2,6 +2,7 @@
 
 import json as json_text
 import sys
+from contextlib import redirect_stdout
 
 import typer
 
@@ -17,7 +18,8 @@ def doctor(
 
     Exits 0 if something can be judged here, and 3 if nothing can.
     """
-    found = diagnose()
+    with redirect_stdout(sys.stderr):  # an installed subject may print
+        found = diagnose()
     text = "\n".join(diagnosis_lines(found))
     if json:
         text = json_text.dumps(found.as_json(), indent=1)

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from kvzero.campaign.outcome import RunResult, found_text
 from kvzero.campaign.tally import Tally
-from kvzero.properties.wording import launch_text
+from kvzero.properties.wording import counted, launch_text
 
 PLAIN_SECONDS = 10.0
 """Seconds between two lines of progress where standard error is no terminal."""
@@ -72,6 +72,21 @@ def _print_found(result: RunResult) -> None:
         sys.stdout.write(found_text(found) + "\n\n")
 
 
+def _known_lines(result: RunResult) -> list[str]:
+    """Return a line for each known finding of a run."""
+    lines = []
+    for each in result.known:
+        known, seen = each.known, counted(result.times_seen(each.known), "case")
+        told = f"{known.property}, {known.kind}: {known.what}"
+        if each.state == "no longer fails":
+            lines.append(f"  STALE       {each.line}")
+        elif each.state == "not judged":
+            lines.append(f"  known       {told}: not judged here ({each.why})")
+        else:
+            lines.append(f"  known       {told}: {seen} ({known.reason})")
+    return lines
+
+
 def _comparison(results: Sequence[RunResult]) -> Table:
     table = Table(title=None)
     for name in ("subject", "verdict", "launches", "largest", "programs", "time"):
@@ -92,8 +107,9 @@ def _comparison(results: Sequence[RunResult]) -> Table:
 
 def _short_verdict(result: RunResult) -> str:
     if result.exit_code != 1:
-        return result.as_json()["verdict"]  # type: ignore[no-any-return]  # JSON text
-    return "; ".join(f"{f.violation.kind}: {f.violation.what}" for f in result.found)
+        return result.verdict
+    found = "; ".join(f"{f.violation.kind}: {f.violation.what}" for f in result.found)
+    return found or result.verdict
 
 
 def _print_verdict(result: RunResult) -> None:
@@ -106,6 +122,13 @@ def _print_verdict(result: RunResult) -> None:
     ]
     if result.seed is not None:
         lines.append(f"  seed        {result.seed}")
+    if tally.narrowest_store_bytes:
+        lines.append(
+            f"  stores      at the narrowest {tally.narrowest_store_bytes} B; "
+            f"{tally.idle_programs:,} programs stored nothing"
+        )
+    if result.pace is not None:
+        lines.append(f"  speed       {result.pace}")
     for (executor, semantics, versions), n in tally.environments.most_common():
         lines.append(f"  judged by   {executor} ({semantics}), {versions}: {n} cases")
     for name, n in sorted(tally.judged.items()):
@@ -115,5 +138,6 @@ def _print_verdict(result: RunResult) -> None:
     hidden = len(tally.not_judged) - 8
     if hidden > 0:
         lines.append(f"  not judged  {hidden} more reasons: see --json")
+    lines.extend(_known_lines(result))
     lines.extend(f"  note        {note}" for note in result.notes)
     sys.stdout.write("\n".join(lines) + "\n")

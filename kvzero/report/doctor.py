@@ -9,8 +9,9 @@ import os
 import platform
 import shutil
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from kvzero.errors import KvzeroError
 from kvzero.layout import Allocation, Layout, Run
 from kvzero.limits import LIMITS
 from kvzero.report.anatomy_text import bytes_text
+from kvzero.subjects.offers import offers
+from kvzero.subjects.registry import find_subject
 
 TESTED_TRITON = ((3, 6), (3, 9))
 """Versions of Triton whose internals kvzero knows, both inclusive."""
@@ -41,6 +44,21 @@ class Gpu:
 
 
 @dataclass(frozen=True)
+class OfferedSubject:
+    """A subject that an installed package offers.
+
+    Attributes:
+        name: The name that ``--subject`` takes.
+        distribution: The package and its version.
+        problem: Why it cannot be used, or None.
+    """
+
+    name: str
+    distribution: str
+    problem: str | None
+
+
+@dataclass(frozen=True)
 class NotJudged:
     """Something that no verdict of this machine covers: what, why, and the remedy."""
 
@@ -59,6 +77,7 @@ class Diagnosis:
         gpus: What torch finds.
         executors: Each executor, and None if it can judge, else why it cannot.
         memory: Sizes and paths, in words.
+        subjects: What installed packages offer.
         not_judged: What verdicts of this machine will not cover.
     """
 
@@ -67,6 +86,7 @@ class Diagnosis:
     gpus: list[Gpu] = field(default_factory=list)
     executors: dict[str, str | None] = field(default_factory=dict)
     memory: dict[str, str] = field(default_factory=dict)
+    subjects: list[OfferedSubject] = field(default_factory=list)
     not_judged: list[NotJudged] = field(default_factory=list)
 
     @property
@@ -98,6 +118,7 @@ def diagnose() -> Diagnosis:
         "host": _failure(_interpreter_is_there),
     }
     found.memory = _memory(found.executors["footprint"] is None)
+    found.subjects = [*_subjects()]
     found.not_judged = [*_not_judged(found)]
     return found
 
@@ -167,6 +188,13 @@ def _interpreter_is_there() -> None:
 
     with capped_interpreter(1):
         pass
+
+
+def _subjects() -> Iterator[OfferedSubject]:
+    """Yield what installed packages offer, each imported to see whether it can be."""
+    for offer in offers():
+        problem = _failure(partial(find_subject, offer.name))
+        yield OfferedSubject(offer.name, offer.distribution, problem)
 
 
 def _memory(footprint_works: bool) -> dict[str, str]:  # noqa: FBT001 - private, one caller
@@ -281,6 +309,12 @@ def diagnosis_lines(found: Diagnosis) -> list[str]:
     lines += ["", "executors"]
     for name, reason in found.executors.items():
         lines.append(f"  {name:<13} {'judges' if reason is None else f'no: {reason}'}")
+    if found.subjects:
+        lines += ["", "subjects of installed packages"]
+    for subject in found.subjects:
+        verdict = "can be judged" if subject.problem is None else subject.problem
+        line = f"  {subject.name:<13} {subject.distribution}: {verdict}"
+        lines += textwrap.wrap(line, WIDTH, subsequent_indent=" " * 16)
     lines += ["", "launch limits: every recorded launch is judged against all of them"]
     for row in LIMITS:
         lines.append(f"  {row.name:<15} {row.platform:<5} {row.effect:<9} {row.rule}")

@@ -6,7 +6,7 @@ segment's address in bytes and its block stride and page in elements. Whoever bu
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -51,11 +51,13 @@ class ElementTableZeroer:
     """Tables of one pool, in elements; a subclass adds `launch`.
 
     Attributes:
+        element_bytes: What the kernel stores at once.
         table: Device table, int64, shape [segments, 3]: address in bytes, block stride
             and page in elements.
         pages_el: Page of each segment, in elements, on the host.
     """
 
+    element_bytes: ClassVar[int] = ELEMENT_BYTES
     table: torch.Tensor
     pages_el: list[int]
     num_blocks: int
@@ -64,15 +66,16 @@ class ElementTableZeroer:
         """Build the table.
 
         Raises:
-            SubjectError: An address, stride or page is no multiple of 4 B.
+            SubjectError: An address, stride or page is no multiple of an element.
         """
         columns = self.segments(pool)
-        if any((column % ELEMENT_BYTES).any() for column in columns):
+        element = self.element_bytes
+        if any((column % element).any() for column in columns):
             raise SubjectError(
-                f"addresses, strides and pages must be multiples of {ELEMENT_BYTES} B: "
-                f"the kernel stores int32"
+                f"addresses, strides and pages must be multiples of {element} B: the "
+                f"kernel stores int{8 * element}"
             )
-        stride_el, page_el = (column // ELEMENT_BYTES for column in columns[1:])
+        stride_el, page_el = (column // element for column in columns[1:])
         table = np.stack([columns[0], stride_el, page_el], axis=1)
         self.table = torch.from_numpy(table).to(pool.device)
         self.pages_el = page_el.tolist()

@@ -27,6 +27,14 @@ class Contract:
         writes_page_gaps: It zeroes from the first to the last byte of a page that has
             holes in it (a span), not only the bytes of the views.
         uses_triton: Its work is done by Triton kernels.
+        holds_device_ids: Ids on the device may be made on another stream, which its
+            caller has waited for, and freed as soon as the call returns. Else they
+            belong to the stream of the call.
+        allows_capture: A CUDA graph may capture a call with contiguous int64 ids on
+            the device, and be replayed when other ids stand in that tensor.
+        min_blocks: Fewest blocks of a cache that it can be built for.
+        reserved_block: A block that the engine never hands to a request, or None: its
+            warm-up may zero that block's pages.
     """
 
     alignment_bytes: int = 1
@@ -36,6 +44,10 @@ class Contract:
     one_page_size: bool = False
     writes_page_gaps: bool = True
     uses_triton: bool = True
+    holds_device_ids: bool = True
+    allows_capture: bool = False
+    min_blocks: int = 0
+    reserved_block: int | None = None
 
 
 class Zeroer(Protocol):
@@ -75,6 +87,15 @@ class Subject(Protocol):
 
     def build(self, pool: Pool) -> Zeroer:
         """Return the implementation for one pool."""
+
+
+@runtime_checkable
+class HasNotes(Protocol):
+    """A subject of whose verdicts a reader must know something besides."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what, one sentence each: a difference from how it is used."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,17 +17,19 @@ from kvzero.executors.footprint.arena import arena, arena_tensors
 from kvzero.executors.footprint.evaluate import Evaluator, LaunchResult
 from kvzero.executors.footprint.facts import (
     again_bytes,
+    again_writer,
     joined,
     missed_bytes,
     nothing,
     stored_bytes,
     touched_bytes,
 )
-from kvzero.executors.footprint.frame import NotJudgedError
+from kvzero.executors.footprint.frame import Allowance, NotJudgedError
 from kvzero.executors.footprint.launch_memory import CaseMemory
 from kvzero.executors.footprint.real_memory import RealMemory, reachable_tensors
 from kvzero.executors.footprint.shadow import Shadow
 from kvzero.executors.footprint.stretches import Stretches
+from kvzero.executors.footprint.torch_stores import TorchStores
 from kvzero.executors.footprint.watch import ArenaWatch
 from kvzero.memory import Addresses, Pool, place
 from kvzero.observation import (
@@ -52,8 +54,8 @@ class FootprintExecutor:
 
     Attributes:
         name: ``"footprint"``.
-        max_programs: Programs evaluated for one case; of launches beyond it only the
-            legality is judged. None: no limit.
+        max_programs: Programs evaluated for one case, turns of their loops included;
+            of launches beyond it only the legality is judged. None: no limit.
     """
 
     name = "footprint"
@@ -65,20 +67,20 @@ class FootprintExecutor:
 
     def fits(self, case: Case) -> bool:
         """Return whether the case's memory fits the arena of this machine."""
-        return _addresses(case, len(arena())) is not None
+        return addresses_in(case, len(arena())) is not None
 
     def run(self, subject: Subject, case: Case) -> Observation:
         """Return what the subject did on the case."""
-        addresses = _addresses(case, len(arena()))
+        addresses = addresses_in(case, len(arena()))
         if addresses is None:
             reason = f"the case's memory exceeds {len(arena())} B of address space"
             return _observed(
                 subject, case, not_judged=tuple((p, reason) for p in PROGRAM_PROPERTIES)
             )
-        return _CaseRun(subject, case, addresses, self._evaluator, self.max_programs)()
+        return CaseRun(subject, case, addresses, self._evaluator, self.max_programs)()
 
 
-def _addresses(case: Case, available_bytes: int) -> Addresses | None:
+def addresses_in(case: Case, available_bytes: int) -> Addresses | None:
     """Return where allocations lie, with shorter gaps where they would not fit."""
     for most_gap in (None, _SHORT_GAP_BYTES):
         addresses = place(case, most_gap_bytes=most_gap)
@@ -93,7 +95,7 @@ def _observed(subject: Subject, case: Case, **facts: Any) -> Observation:
     return Observation(subject.name, "footprint", "TTIR", environment, **facts)
 
 
-class _CaseRun:
+class CaseRun:
     """One case from build to last call."""
 
     def __init__(
@@ -104,11 +106,19 @@ class _CaseRun:
         evaluator: Evaluator,
         max_programs: int | None,
     ) -> None:
+        """Lay the memory out, and have nothing built.
+
+        Args:
+            subject: The implementation under test.
+            case: The case.
+            addresses: Where its allocations lie in the arena.
+            evaluator: Keeps what it has built from kernels.
+            max_programs: Programs evaluated at most; None: no limit.
+        """
         self._subject = subject
         self._case = case
         self._evaluator = evaluator
-        self._max_programs = max_programs
-        self._programs_left = max_programs
+        self._allowance = Allowance(max_programs)
         sizes = case.layout.allocation_sizes
         self._shadow = Shadow(case.seed, addresses, sizes, arena().start)
         bases = self._shadow.base_addresses
@@ -116,6 +126,7 @@ class _CaseRun:
         self._pool = Pool(case.layout, tensors, torch.device("cpu"))
         self._real = RealMemory(arena())
         self._memory = CaseMemory(self._shadow, arena(), self._real, self._register)
+        self._torch = TorchStores(self._shadow)
         self._zeroer: Any = None  # Any: a Zeroer, with or without its extras
         self._ids: Any = None  # Any: whatever the call's ids are
         self._call = WARMUP_CALL
@@ -150,7 +161,7 @@ class _CaseRun:
     def _set_up(self) -> Raised | None:
         """Build the subject and warm it up; return what went wrong."""
         try:
-            with ArenaWatch(arena()) as watch:
+            with ArenaWatch(arena(), self._torch.note) as watch:
                 self._zeroer = self._subject.build(self._pool)
                 if isinstance(self._zeroer, WarmsUp):
                     self._zeroer.warmup()
@@ -174,7 +185,7 @@ class _CaseRun:
 
     def _zero(self) -> Raised | None:
         try:
-            with ArenaWatch(arena()) as watch:
+            with ArenaWatch(arena(), self._torch.note) as watch:
                 self._zeroer.zero(self._ids)
         except (InternalError, EnvironmentMissingError):
             raise
@@ -192,7 +203,15 @@ class _CaseRun:
                 f"report it with the case"
             ) from self._bug
 
+    def _settle_torch_work(self) -> None:
+        """Add what torch wrote so far to what the call stored."""
+        try:
+            self._results += self._torch.settle()
+        except NotJudgedError as error:
+            self._give_up(str(error), BYTE_PROPERTIES)
+
     def _note_torch_work(self, watch: ArenaWatch) -> None:
+        self._settle_torch_work()
         if watch.touched:
             names = ", ".join(sorted(set(watch.touched)))
             self._give_up(
@@ -208,7 +227,12 @@ class _CaseRun:
             self._not_judged[name, reason] = None
 
     def _setup_facts(self) -> "_SetupFacts":
-        touched = touched_bytes(self._results, nothing(), nothing(), self._shadow)
+        block, bases = (
+            self._subject.contract.reserved_block,
+            self._shadow.base_addresses,
+        )
+        may = oracle.reserved_pages(self._case, block, bases)
+        touched = touched_bytes(self._results, nothing(), may, self._shadow)
         missteps = tuple(m for result in self._results for m in result.missteps)
         return _SetupFacts(touched, missteps)
 
@@ -231,15 +255,19 @@ class _CaseRun:
             **self._work(stored),
         )
 
-    def _work(self, stored: Stretches) -> dict[str, int]:
+    def _work(self, stored: Stretches) -> dict[str, Any]:  # Any: a call's fields
         """Return what the stores of a call cost, if all of its launches were judged."""
         if self._blind:
             return {}
         tallies = [result.tally for result in self._results]
         widths = [t.narrowest_bytes for t in tallies if t.narrowest_bytes]
+        idle = (t.first_idle for t in tallies if t.first_idle is not None)
+        again = again_bytes(self._results, stored)
         return {
-            "again_bytes": again_bytes(self._results, stored),
+            "again_bytes": again,
+            "again_by": again_writer(self._results) if again else None,
             "idle_programs": sum(tally.idle_programs for tally in tallies),
+            "idle_program": next(idle, None),
             "narrowest_store_bytes": min(widths, default=0),
         }
 
@@ -264,21 +292,16 @@ class _CaseRun:
 
     def _on_launch(self, event: LaunchEvent) -> None:
         """Record a launch and evaluate it, if the platform runs it."""
+        self._settle_torch_work()
         self._launches.append(event.launch(self._call))
         programs = event.shape.programs
         if event.fate != "runs" or not programs:
             return
         self._programs += programs
-        left = self._programs_left
-        if left is not None:
-            self._programs_left = left - programs
-            if programs > left:
-                self._give_up(
-                    f"a call's programs exceed the cap of {self._max_programs:,} a case"
-                )
-                return
         try:
-            self._results.append(self._evaluator.evaluate(event, self._memory))
+            self._results.append(
+                self._evaluator.evaluate(event, self._memory, self._allowance)
+            )
         except NotJudgedError as error:
             self._give_up(str(error))
         except Exception as error:  # a bug of ours: the subject must not catch it

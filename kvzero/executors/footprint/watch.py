@@ -1,28 +1,44 @@
 """Torch operations of a subject, watched while a call runs.
 
-The case's memory is only an address range here. An operation that would read or write
-it through torch cannot be followed: it is named, its writes are left out, and the bytes
+The case's memory is only an address range here. An operation that writes it from
+without is followed: it is noted, and not run. One that cannot be followed, since it is
+of another kind or reads that memory, is named, its writes are left out, and the bytes
 of the case are not judged. Views are free.
 """
 
+import sys
 from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path, PurePath
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kvzero.executors.footprint.frame import NotJudgedError
+from kvzero.executors.footprint.torch_writes import Write, writes_of
+
+Note = Callable[[Write, str], None]
+_NOT_THE_SUBJECT = (str(Path(torch.__file__).parent), __file__)
+
 
 class ArenaWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
-    """Notes the torch operations that touch some addresses.
+    """Follows the torch operations that touch some addresses.
 
     Attributes:
-        touched: Names of the operations, in order.
+        touched: Names of the operations that could not be followed, in order.
     """
 
-    def __init__(self, addresses: range) -> None:
-        """Watch a range of addresses."""
+    def __init__(self, addresses: range, note: Note) -> None:
+        """Watch a range of addresses.
+
+        Args:
+            addresses: The range.
+            note: Takes what an operation writes there, and where it was called.
+        """
         super().__init__()  # type: ignore[no-untyped-call]  # likewise
         self._addresses = addresses
+        self._note = note
         self.touched: list[str] = []
 
     def __torch_dispatch__(
@@ -37,16 +53,44 @@ class ArenaWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch h
         kwargs = kwargs or {}
         if func.is_view or not any(map(self._is_watched, _tensors(args, kwargs))):
             return func(*args, **kwargs)
-        self.touched.append(str(func.name()))
-        for written in _written(func, args, kwargs):
-            if self._is_watched(written):
-                return written
-        return func(*args, **kwargs)
+        written = [t for t in _written(func, args, kwargs) if self._is_watched(t)]
+        if self._is_followed(func, args, kwargs):
+            return args[0] if isinstance(args[0], torch.Tensor) else None
+        return written[0] if written else func(*args, **kwargs)
+
+    def _is_followed(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> bool:
+        """Note what an operation writes, or its name."""
+        try:
+            others = any(map(self._is_watched, _tensors(args[1:], kwargs)))
+            if others or not all(map(self._is_watched, _tensors(args[:1], {}))):
+                raise NotJudgedError(str(func.name()))
+            writes = writes_of(func, args, kwargs)
+        except NotJudgedError as error:
+            self.touched.append(str(error))
+            return False
+        for write in writes:
+            self._note(write, _caller())
+        return True
 
     def _is_watched(self, tensor: torch.Tensor) -> bool:
         if tensor.device.type != "cpu" or tensor.layout != torch.strided:
             return False
         return tensor.untyped_storage().data_ptr() in self._addresses
+
+
+def _caller() -> str:
+    """Return file and line of whoever called torch."""
+    frame = sys._getframe(1)  # noqa: SLF001 - `inspect` is far slower
+    while frame.f_back and frame.f_code.co_filename.startswith(_NOT_THE_SUBJECT):
+        frame = frame.f_back
+    return f"{_name_of(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+@cache
+def _name_of(path: str) -> str:
+    return PurePath(path).name
 
 
 def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
@@ -60,13 +104,20 @@ def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[torch.Te
 def _written(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[torch.Tensor]:
-    """Yield the tensors that an operation writes, by its schema."""
-    schema: Any = func._schema  # noqa: SLF001 - torch has no public way to ask
-    by_name: Callable[[str], Any] = kwargs.get
-    for index, argument in enumerate(schema.arguments):
-        if argument.alias_info is None or not argument.alias_info.is_write:
-            continue
-        value = args[index] if index < len(args) else by_name(argument.name)
+    """Yield the tensors that an operation writes."""
+    for index, name in _write_arguments(func):
+        value = args[index] if index < len(args) else kwargs.get(name)
         for tensor in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(tensor, torch.Tensor):
                 yield tensor
+
+
+@cache
+def _write_arguments(func: Any) -> tuple[tuple[int, str], ...]:
+    """Return index and name of the arguments that an operation writes."""
+    schema: Any = func._schema  # noqa: SLF001 - torch has no public way to ask
+    return tuple(
+        (index, argument.name)
+        for index, argument in enumerate(schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    )

@@ -37,6 +37,40 @@ class TwiceZeroer(PageZeroer):
         super().zero(block_ids)
 
 
+@triton.jit
+def zero_pages(base, ids, count, page, stride, LANES: tl.constexpr):
+    lanes = tl.arange(0, LANES)
+    item = tl.program_id(0)
+    while item < count:
+        block = tl.load(ids + item).to(tl.int64)
+        tl.store(base + block * stride + lanes, 0, mask=lanes < page)
+        item += tl.num_programs(0)
+
+
+class LoopingZeroer(PageZeroer):
+    """One launch of two programs, which share the blocks between them."""
+
+    def zero(self, block_ids) -> None:
+        ids = torch.as_tensor(block_ids, dtype=torch.int64)
+        lanes = triton.next_power_of_2(self.page)
+        zero_pages[(2,)](self.base, ids, len(ids), self.page, self.stride, lanes)
+
+
+class EndlessZeroer(PageZeroer):
+    """Its programs never get to the next block."""
+
+    def zero(self, block_ids) -> None:
+        ids = torch.as_tensor(block_ids, dtype=torch.int64)
+        never_next[(1,)](self.base, ids, self.page)
+
+
+@triton.jit
+def never_next(base, ids, page):
+    item = tl.program_id(0)
+    while item < page:
+        tl.store(base + tl.load(ids) + item, 0)
+
+
 class EagerZeroer(PageZeroer):
     """Its warm-up zeroes block 1."""
 
@@ -75,6 +109,24 @@ class TorchZeroer(PageZeroer):
     def zero(self, block_ids) -> None:
         for block in block_ids:
             self.base[block * self.stride :][: self.page].fill_(0)
+
+
+class ScalingZeroer(PageZeroer):
+    """Reads, with torch, the memory that it zeroes."""
+
+    def zero(self, block_ids) -> None:
+        for block in block_ids:
+            self.base[block * self.stride :][: self.page].mul_(0)
+
+
+class MixedZeroer(PageZeroer):
+    """Marks each page with torch before its kernel zeroes it, and once behind it."""
+
+    def zero(self, block_ids) -> None:
+        for block in block_ids:
+            self.base[block * self.stride :][: self.page].fill_(7)
+        super().zero(block_ids)
+        self.base[block_ids[0] * self.stride + self.page + 2] = 1
 
 
 class UnbuildableZeroer(PageZeroer):

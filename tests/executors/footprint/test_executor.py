@@ -37,7 +37,10 @@ def test_correct_zeroer_leaves_nothing_to_report() -> None:
     assert [launch.call for launch in seen.launches] == [0, 1]
 
 
-@pytest.mark.parametrize("subject", ["kvzero", "masked-3d", "flat-1d", "narrow-z"])
+@pytest.mark.parametrize(
+    "subject",
+    ["kvzero", "masked-3d", "flat-1d", "narrow-z", "torch-loop", "index-fill"],
+)
 def test_built_in_subject_is_exact_on_a_mixed_layout(subject: str) -> None:
     layout = Layout(
         6,
@@ -139,12 +142,31 @@ def test_exception_of_the_constructor_is_kept() -> None:
     assert seen.calls == ()
 
 
-def test_torch_work_on_the_memory_is_not_judged_by_name() -> None:
+def test_torch_that_fills_the_memory_is_judged() -> None:
     seen = run(subjects.TorchZeroer)
+    assert seen.not_judged == ()
+    for call in seen.calls:
+        assert (call.missed.count, call.touched.count) == (0, 0)
+        assert (call.stored_bytes, call.again_bytes, call.programs) == (200, 0, 0)
+
+
+def test_torch_that_reads_the_memory_is_not_judged_by_name() -> None:
+    seen = run(subjects.ScalingZeroer)
     assert not seen.calls[0].bytes_judged
     reasons = dict(seen.not_judged)
-    assert "aten::fill_.Scalar" in reasons["listed_pages_are_zero"]
+    assert "aten::mul_.Tensor" in reasons["listed_pages_are_zero"]
     assert "promises_hold" not in reasons
+
+
+def test_torch_and_kernels_act_in_the_order_of_their_calls() -> None:
+    seen = run(subjects.MixedZeroer)
+    assert seen.not_judged == ()
+    for call, first in zip(seen.calls, (3, 7)):
+        assert (call.missed.count, call.touched.count) == (0, 1)
+        span = call.touched.spans[0]
+        assert (span.offset_bytes, span.seen) == (first * 512 + 102, b"\x01")
+        assert span.writer is not None
+        assert span.writer.place.startswith("subjects.py:")
 
 
 def test_table_that_nothing_names_is_not_judged() -> None:
@@ -165,6 +187,30 @@ def test_programs_beyond_the_cap_are_counted_and_not_judged() -> None:
     assert [call.bytes_judged for call in seen.calls] == [True, False]
     assert [call.programs for call in seen.calls] == [2, 2]
     assert seen.not_judged[0][1] == "a call's programs exceed the cap of 3 a case"
+
+
+@pytest.mark.parametrize(("cap", "is_judged"), [(402, True), (401, False)])
+def test_turns_of_a_loop_count_against_the_cap(cap: int, is_judged: bool) -> None:
+    case = replace(CASE, calls=(Call(id_runs([3, 5, 1, 6, 0, 7, 2, 4])),))
+    subject = MadeSubject("test", Contract(), subjects.LoopingZeroer)
+    seen = FootprintExecutor(max_programs=cap).run(subject, case)
+    assert seen.calls[0].bytes_judged is is_judged
+    assert seen.calls[0].programs == 2
+    if is_judged:
+        assert (seen.calls[0].missed.count, seen.calls[0].touched.count) == (0, 0)
+        assert seen.not_judged == ()
+
+
+def test_a_loop_without_end_is_not_judged_by_reason() -> None:
+    subject = MadeSubject("test", Contract(), subjects.EndlessZeroer)
+    seen = FootprintExecutor(max_programs=5_000).run(subject, CASE)
+    reasons = {reason for _, reason in seen.not_judged}
+    assert any(
+        reason.startswith("a loop at subjects.py:")
+        and reason.endswith("more turns than the cap of 5,000 programs a case allows")
+        for reason in reasons
+    )
+    assert [call.bytes_judged for call in seen.calls] == [False, False]
 
 
 def test_launch_that_is_skipped_stores_nothing() -> None:

@@ -16,6 +16,7 @@ from kvzero.executors.footprint.real_memory import RealMemory, reachable_tensors
 from kvzero.executors.footprint.shadow import OtherBytes
 from kvzero.executors.footprint.stores import ZeroStore
 from kvzero.executors.footprint.stretches import NO_BYTES, Stretches, stretches
+from kvzero.executors.footprint.torch_writes import Write
 from kvzero.executors.footprint.watch import ArenaWatch
 from kvzero.poison import poison_at
 from tests.executors.footprint.bench import Bench, one_page_case
@@ -158,18 +159,22 @@ def test_tensors_are_found_a_few_levels_deep() -> None:
     ) == 2
 
 
+def never(_write: Write, place: str) -> None:
+    raise AssertionError(f"a write at {place}")
+
+
 def test_watched_write_is_named_and_left_out() -> None:
     bench = Bench()
-    with ArenaWatch(arena()) as watch:
-        bench.memory.view(torch.int32)[:4].fill_(3)
-        torch.zeros(4).fill_(1)
-    assert watch.touched == ["aten::fill_.Scalar"]
+    with ArenaWatch(arena(), never) as watch:
+        bench.memory.view(torch.int32)[:4].mul_(3)
+        torch.zeros(4).mul_(1)
+    assert watch.touched == ["aten::mul_.Tensor"]
     assert not bench.memory[:16].any()
 
 
 def test_watched_view_is_free() -> None:
     bench = Bench()
-    with ArenaWatch(arena()) as watch:
+    with ArenaWatch(arena(), never) as watch:
         view = bench.memory.view(64, 64)[3]
         assert view.data_ptr() == bench.memory.data_ptr() + 192
     assert watch.touched == []
