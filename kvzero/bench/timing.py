@@ -1,0 +1,155 @@
+"""Times as medians of samples that take turns, so that a slow minute hits everyone.
+
+On the device a sample is one replay of a CUDA graph that holds a call many times, so
+that neither the host nor the events weigh; what no graph can hold is timed by events
+around a row of calls, which shows the host wherever the host is slower.
+"""
+
+import statistics
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import torch
+
+from kvzero.bench.contenders import TimedCall
+
+SAMPLE_US = 2000.0
+"""About how long a sample of a short call is."""
+MOST_REPEATS = 400
+FEWEST_SAMPLES = 3
+LONGEST_US = 1e6
+"""Time of all samples of one call, beyond which there are only the fewest."""
+
+
+@dataclass
+class Sampler:
+    """What takes samples of one call.
+
+    Attributes:
+        repeats: Calls of a sample.
+        sample: Takes one and returns its time, all repeats together, in microseconds.
+        times_us: One call's time in each sample so far.
+    """
+
+    repeats: int
+    sample: Callable[[], float]
+    times_us: list[float] = field(default_factory=list)
+
+    def take(self) -> None:
+        """Take a sample, unless they have become too many for their length."""
+        spent = sum(self.times_us) * self.repeats
+        if len(self.times_us) < FEWEST_SAMPLES or spent < LONGEST_US:
+            self.times_us.append(self.sample() / self.repeats)
+
+
+def medians_us(samplers: Mapping[str, Sampler], rounds: int) -> dict[str, float]:
+    """Return the median time of one call of each, samples taken in turns.
+
+    Args:
+        samplers: By name.
+        rounds: Samples of each, at least `FEWEST_SAMPLES`.
+    """
+    for _ in range(max(rounds, FEWEST_SAMPLES)):
+        for sampler in samplers.values():
+            sampler.take()
+    return {name: statistics.median(s.times_us) for name, s in samplers.items()}
+
+
+def repeats_for(estimate_us: float) -> int:
+    """Return how often a call is repeated in one sample."""
+    return max(1, min(MOST_REPEATS, int(SAMPLE_US / max(estimate_us, 1e-3))))
+
+
+def device_sampler(call: TimedCall, device: torch.device) -> tuple[Sampler, bool]:
+    """Return the sampler of a call on a GPU, and whether it is a graph's.
+
+    Args:
+        call: It has been made before, so that everything is compiled and loaded.
+        device: The GPU.
+    """
+    if call.on_device:
+        # What a graph cannot hold says so in an error of torch's or the driver's.
+        with suppress(RuntimeError):
+            repeats = repeats_for(_estimate(_replay(call, device, 1)))
+            return Sampler(repeats, _replay(call, device, repeats)), True
+        torch.cuda.synchronize(device)
+    repeats = repeats_for(_estimate(_row(call, 1)))
+    return Sampler(repeats, _row(call, repeats)), False
+
+
+def _estimate(once: Callable[[], float]) -> float:
+    """Return about how long a call takes; the first of short ones may be slower."""
+    first = once()
+    return first if first > SAMPLE_US else once()
+
+
+def _replay(call: TimedCall, device: torch.device, repeats: int) -> Callable[[], float]:
+    """Return what replays a graph of repeated calls and says how long it took.
+
+    Captured by hand: `torch.cuda.graph` collects garbage each time, which takes longer
+    than all that is measured here.
+    """
+    graph = torch.cuda.CUDAGraph()
+    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch's
+    torch.cuda.synchronize(device)
+    with torch.cuda.stream(stream), warnings.catch_warnings():
+        # After a call that no graph can hold, torch warns that this one is empty.
+        warnings.simplefilter("ignore")
+        graph.capture_begin()
+        try:
+            for _ in range(repeats):
+                call.run()
+        finally:
+            graph.capture_end()
+    return lambda: _timed(graph.replay)
+
+
+def _row(call: TimedCall, repeats: int) -> Callable[[], float]:
+    def run() -> None:
+        for _ in range(repeats):
+            call.run()
+
+    return lambda: _timed(run)
+
+
+def _timed(run: Callable[[], object]) -> float:
+    """Return the time between two events around something, in microseconds."""
+    begin, end = _event(), _event()
+    begin.record()
+    run()
+    end.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end)) * 1e3
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's
+
+
+HOST_SAMPLES = 15
+HOST_SECONDS = 0.3
+"""After this long there are no further samples of a slow call."""
+
+
+def host_us(call: TimedCall, wait: Callable[[], object]) -> float:
+    """Return the median time until a call returns, in microseconds.
+
+    Each call finds the device idle, as a server's does: one that follows another at
+    once may have to wait for it, or for memory that the other still uses.
+
+    Args:
+        call: The call; it has been made before.
+        wait: Waits until the device is idle.
+    """
+    until = perf_counter() + HOST_SECONDS
+    samples: list[float] = []
+    while not samples or (len(samples) < HOST_SAMPLES and perf_counter() < until):
+        wait()
+        begin = perf_counter()
+        call.run()
+        samples.append(perf_counter() - begin)
+    wait()
+    return statistics.median(samples) * 1e6

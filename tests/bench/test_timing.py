@@ -1,0 +1,69 @@
+"""Medians, turns and repeats; what a GPU adds is in test_gpu.py."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvzero.bench.contenders import TimedCall
+from kvzero.bench.timing import (
+    FEWEST_SAMPLES,
+    HOST_SAMPLES,
+    LONGEST_US,
+    MOST_REPEATS,
+    SAMPLE_US,
+    Sampler,
+    host_us,
+    medians_us,
+    repeats_for,
+)
+
+
+@given(st.floats(0, 1e9))
+def test_repeats_fill_a_sample_and_are_at_least_one(estimate: float) -> None:
+    repeats = repeats_for(estimate)
+    assert 1 <= repeats <= MOST_REPEATS
+    assert repeats == 1 or repeats * estimate <= SAMPLE_US
+
+
+def test_samples_take_turns() -> None:
+    order: list[str] = []
+
+    def sampler(name: str, times: list[float]) -> Sampler:
+        left = iter(times)
+
+        def sample() -> float:
+            order.append(name)
+            return next(left)
+
+        return Sampler(2, sample)
+
+    both = {
+        "a": sampler("a", [20, 2, 200, 4, 6]),
+        "b": sampler("b", [8, 8, 8, 8, 8]),
+    }
+    assert medians_us(both, 5) == {"a": 3.0, "b": 4.0}
+    assert order == ["a", "b"] * 5
+
+
+def test_a_long_call_is_sampled_the_fewest_times() -> None:
+    sampler = Sampler(1, lambda: LONGEST_US)
+    medians_us({"long": sampler}, 11)
+    assert len(sampler.times_us) == FEWEST_SAMPLES
+
+
+def test_each_call_of_the_host_finds_the_device_idle() -> None:
+    seen: list[str] = []
+    call = TimedCall(lambda: seen.append("call"), on_device=False)
+    assert host_us(call, lambda: seen.append("wait")) > 0
+    assert seen == ["wait", "call"] * HOST_SAMPLES + ["wait"]
+
+
+def test_a_slow_call_of_the_host_is_made_fewer_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[str] = []
+    clock = iter(x * 0.2 for x in range(100))
+    monkeypatch.setattr("kvzero.bench.timing.perf_counter", lambda: next(clock))
+    call = TimedCall(lambda: seen.append("call"), on_device=False)
+    assert host_us(call, lambda: None) == pytest.approx(2e5)
+    assert len(seen) == 1
