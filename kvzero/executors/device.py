@@ -8,13 +8,24 @@ has not.
 
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cached_property
 
 import torch
 
 from kvzero.case import Case
 from kvzero.errors import EnvironmentMissingError
+from kvzero.executors.admission import LARGE_BYTES, Claim, Ledger, ledger_of
 from kvzero.executors.arena import Arena
-from kvzero.executors.real_memory import Bench, DeviceDeadError, run_on_memory
+from kvzero.executors.host_waits import counted_host_waits
+from kvzero.executors.real_memory import (
+    Alone,
+    Bench,
+    DeviceDeadError,
+    Together,
+    run_on_memory,
+)
+from kvzero.executors.repeats import REPEATED, Repeats
+from kvzero.memory import round_up
 from kvzero.observation import WARMUP_CALL, Launch, Observation, Raised
 from kvzero.poison import PIECE_BYTES
 from kvzero.subjects.protocol import Subject
@@ -23,6 +34,10 @@ from kvzero.triton_internals import TRITON_VERSION, LaunchEvent, recording_launc
 MOST_GAP_BYTES = 2**24
 """Gaps between allocations are poisoned and compared too, so long ones are cut; the
 footprint executor keeps them."""
+PROCESS_BYTES = 2**29
+"""What a process takes besides: its context and what torch keeps."""
+CLAIM_STEP_BYTES = 2**28
+"""Claims grow in steps, so that small cases of all sizes need one claim together."""
 HEADROOM_BYTES = 4 * 2**30
 """Left free: pieces at work, pieces kept, and what the subject needs for itself."""
 _LAUNCH_ERROR = "Triton Error"  # how a launcher words what the driver answers
@@ -70,8 +85,17 @@ class DeviceExecutor:
 
     name = "device"
 
-    def __init__(self, device: torch.device | str | None = None) -> None:
+    def __init__(
+        self,
+        device: torch.device | str | None = None,
+        *,
+        repeats_calls: bool = True,
+    ) -> None:
         """Choose a device, by default torch's current one.
+
+        Args:
+            device: The device.
+            repeats_calls: Repeat each case's calls in ways that only a device shows.
 
         Raises:
             EnvironmentMissingError: There is no GPU.
@@ -87,23 +111,33 @@ class DeviceExecutor:
             self._device, most_gap_bytes=MOST_GAP_BYTES, piece_bytes=PIECE_BYTES
         )
         self._bench = Bench(
-            self.name, "machine", _environment(self._device), self._arena, self._wait
+            self.name,
+            "machine",
+            _environment(self._device),
+            self._arena,
+            self._wait,
+            count_waits=counted_host_waits,
+            repeat=self._repeat if repeats_calls else None,
         )
         self._recorder = LaunchRecorder()
         self._recording = ExitStack()
         self._is_recording = False
         self._dead: str | None = None
+        self._claim: Claim | None = None
 
     def fits(self, case: Case) -> bool:
         """Return whether the case's memory can be had on this GPU."""
         needed = self._arena.needed_bytes(case)
         if needed <= self._arena.capacity_bytes:
             return True
-        free, _ = torch.cuda.mem_get_info(self._device)
+        free, total = torch.cuda.mem_get_info(self._device)
         held = torch.cuda.memory_reserved(self._device)
         used = torch.cuda.memory_allocated(self._device)
         own = self._arena.capacity_bytes
-        return needed + HEADROOM_BYTES <= free + held - used + own
+        # What other workers have claimed comes free again: `run` waits for it.
+        claimed = self._ledger.claimed_bytes()
+        claimed -= self._claim.size_bytes if self._claim else 0
+        return needed + HEADROOM_BYTES <= min(free + held - used + own + claimed, total)
 
     def run(self, subject: Subject, case: Case) -> Observation:
         """Return what the subject did on the case.
@@ -113,18 +147,47 @@ class DeviceExecutor:
                 the case's memory does not fit.
         """
         self._check(case)
+        self._claim_bytes(self._arena.needed_bytes(case))
         recorder = self._recorder = LaunchRecorder()
         with torch.cuda.device(self._device):
             if not self._is_recording:
                 self._recording.enter_context(recording_launches(self._on_launch))
                 self._is_recording = True
-            return run_on_memory(self._bench, subject, case, recorder)
+            try:
+                return run_on_memory(self._bench, subject, case, recorder)
+            finally:
+                if self._claim is not None and self._claim.size_bytes >= LARGE_BYTES:
+                    self._let_go()
 
     def close(self) -> None:
         """Give the memory back and stop recording."""
         self._recording.close()
         self._is_recording = False
+        self._let_go()
+
+    @cached_property
+    def _ledger(self) -> Ledger:
+        told = torch.cuda.get_device_properties(self._device)
+        key = str(getattr(told, "uuid", f"{told.name}-{self._device.index}"))
+        return ledger_of(key, told.total_memory)
+
+    def _claim_bytes(self, needed: int) -> None:
+        """Wait until other workers leave room for an arena of that size."""
+        wanted = round_up(needed + PROCESS_BYTES, CLAIM_STEP_BYTES)
+        if self._claim is not None and self._claim.size_bytes >= wanted:
+            return
+        self._let_go()
+        self._claim = self._ledger.claim(wanted)
+
+    def _let_go(self) -> None:
+        """Give the arena back to the device, and the claim to other workers."""
         self._arena.release()
+        if self._claim is None:
+            return
+        if self._dead is None:
+            torch.cuda.empty_cache()
+        self._claim.release()
+        self._claim = None
 
     def _check(self, case: Case) -> None:
         if self._dead is not None:
@@ -140,6 +203,21 @@ class DeviceExecutor:
 
     def _on_launch(self, event: LaunchEvent) -> None:
         self._recorder(event)
+
+    def _repeat(self, alone: Alone) -> Together:
+        """Return what the calls do when repeated; those launches are not recorded."""
+        if torch.version.hip:
+            reason = "no stream is held on HIP: the kernel that does is NVIDIA's"
+            return Together(not_judged=tuple((name, reason) for name in REPEATED))
+        recorder, self._recorder = self._recorder, LaunchRecorder()
+        try:
+            return self._repeats(alone)
+        finally:
+            self._recorder = recorder
+
+    @cached_property
+    def _repeats(self) -> Repeats:
+        return Repeats(self._device, self._wait)
 
     def _wait(self) -> None:
         """Wait until the device has done its work."""

@@ -5,7 +5,7 @@ memory lies. What differs is a `Bench`: its device, how it waits, what it record
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Protocol
@@ -233,14 +233,13 @@ class _Trial:
     def _make(self, zeroer: Zeroer, ids: Any) -> None:  # Any: see `block_ids_for`
         """Make a call, and note how long it keeps the host and how often it waits."""
         started, self.waits = monotonic(), None
+        counting = self.bench.count_waits or nullcontext
+        waits = None
         try:
-            if self.bench.count_waits is None:
+            with counting() as waits:
                 zeroer.zero(ids)
-                return
-            with self.bench.count_waits() as waits:
-                zeroer.zero(ids)
-            self.waits = waits.count
         finally:
+            self.waits = waits.count if waits is not None else None
             self.seconds = max(self.seconds, monotonic() - started)
 
     def _attempt(self, action: Callable[[], Any]) -> tuple[Any, Raised | None]:

@@ -5,7 +5,7 @@ from kvzero.case import Case
 from kvzero.memory import place
 from kvzero.observation import CallObservation, Observation
 from kvzero.properties.verdict import Result, Violation, settle
-from kvzero.properties.wording import call_text
+from kvzero.properties.wording import call_text, written_by
 
 NAME = "bytes_are_stored_once"
 WHAT = "stored-again"
@@ -43,6 +43,8 @@ def _violation(
         ("stored", f"{call.stored_bytes:,} B in all"),
         ("rule", "each byte once, or as often as the list names it"),
     ]
+    if call.again_by is not None:
+        details.insert(0, ("written", f"again {written_by(call.again_by)}"))
     if call.narrowest_store_bytes:
         details.append(("width", f"{call.narrowest_store_bytes} B at the narrowest"))
     return Violation(
@@ -50,7 +52,7 @@ def _violation(
         "cost",
         WHAT,
         f"{again:,} B stored again{named} {call_text(case, index)}",
-        "",
+        call.again_by.place if call.again_by else "",
         tuple(details),
         index,
     )

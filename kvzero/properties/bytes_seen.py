@@ -10,7 +10,7 @@ from kvzero.oracle import zeroed_blocks
 from kvzero.poison import poison_at
 from kvzero.properties.location import Location, locate
 from kvzero.properties.verdict import Violation
-from kvzero.properties.wording import arrival_text, call_text
+from kvzero.properties.wording import arrival_text, call_text, written_by
 
 SHOWN_BYTES = 3
 
@@ -80,8 +80,7 @@ def _details(
         details.append(("where", _where(case, spans, count)))
         writer = spans[0].writer
         if writer is not None:
-            program = ", ".join(map(str, writer.program))
-            details.append(("written", f"by program ({program}) at {writer.place}"))
+            details.append(("written", written_by(writer)))
     if case.calls[index].arrival != "list":
         details.append(("ids", arrival_text(case.calls[index])))
     return tuple(details)

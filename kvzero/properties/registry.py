@@ -7,11 +7,15 @@ from kvzero.case import Case
 from kvzero.observation import EVERY_PROPERTY, Observation
 from kvzero.properties.bad_ids_are_refused import bad_ids_are_refused
 from kvzero.properties.bytes_are_stored_once import bytes_are_stored_once
+from kvzero.properties.calls_do_not_wait import calls_do_not_wait
+from kvzero.properties.calls_keep_no_memory import calls_keep_no_memory
+from kvzero.properties.graphs_replay_with_new_ids import graphs_replay_with_new_ids
 from kvzero.properties.launches_fit_the_platform import launches_fit_the_platform
 from kvzero.properties.legal_calls_are_accepted import legal_calls_are_accepted
 from kvzero.properties.listed_pages_are_zero import listed_pages_are_zero
 from kvzero.properties.pages_cover_their_views import pages_cover_their_views
 from kvzero.properties.promises_hold import promises_hold
+from kvzero.properties.queued_calls_act_in_order import queued_calls_act_in_order
 from kvzero.properties.results_are_defined import results_are_defined
 from kvzero.properties.terms import outside_contract
 from kvzero.properties.the_process_survives import the_process_survives
@@ -33,9 +37,13 @@ PROPERTIES: dict[str, Property] = {
     "pages_cover_their_views": pages_cover_their_views,
     "listed_pages_are_zero": listed_pages_are_zero,
     "unlisted_bytes_are_untouched": unlisted_bytes_are_untouched,
+    "queued_calls_act_in_order": queued_calls_act_in_order,
+    "graphs_replay_with_new_ids": graphs_replay_with_new_ids,
     "promises_hold": promises_hold,
     "results_are_defined": results_are_defined,
     "warm_calls_compile_nothing": warm_calls_compile_nothing,
+    "calls_keep_no_memory": calls_keep_no_memory,
+    "calls_do_not_wait": calls_do_not_wait,
     "work_is_bounded": work_is_bounded,
     "bytes_are_stored_once": bytes_are_stored_once,
 }
@@ -86,7 +94,7 @@ def _with_case(violation: Violation, case: Case) -> Violation:
 def _cut_short(observation: Observation) -> str | None:
     """Return why the case did not run to its end, or None."""
     if observation.died is not None:
-        return f"the process did not survive: {observation.died}"
+        return f"the process did not survive: {observation.died.text}"
     if observation.built is not None:
         return f"the subject was not built: {observation.built.type_name}"
     return None

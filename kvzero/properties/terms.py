@@ -35,6 +35,8 @@ def _outside_call(call: Call, num_blocks: int, contract: Contract) -> str | None
 
 def _outside_layout(case: Case, contract: Contract) -> str | None:
     table = case.layout.table
+    if case.layout.num_blocks < contract.min_blocks:
+        return f"the cache has fewer than {contract.min_blocks} blocks"
     if contract.one_page_size and len(np.unique(table.page_bytes)) > 1:
         return "segments have different page sizes"
     unit = contract.alignment_bytes

@@ -3,7 +3,7 @@
 from itertools import islice
 
 from kvzero.case import Call, Case
-from kvzero.observation import Launch
+from kvzero.observation import Launch, Writer
 
 MOST_IDS = 8
 """Ids that a text spells out; a longer list is cut and counted."""
@@ -49,6 +49,12 @@ def case_text(case: Case, index: int | None = None) -> str:
     if index is None:
         return f"{text}, {counted(len(case.calls), 'call')}"
     return f"{text}, ids {ids_text(case.calls[index])}"
+
+
+def written_by(writer: Writer) -> str:
+    """Return who stored a byte: ``by program (1, 0, 0) at kernels.py:41``."""
+    program = ", ".join(map(str, writer.program))
+    return f"by program ({program}) at {writer.place}"
 
 
 def launch_text(launch: Launch) -> str:

@@ -1,11 +1,13 @@
 """A call launches no more programs than a few for each 4 KiB of listed pages."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from kvzero.case import Case
 from kvzero.observation import Observation
 from kvzero.properties.verdict import Result, Violation, settle
-from kvzero.properties.wording import call_text
+from kvzero.properties.wording import call_text, counted
 
 NAME = "work_is_bounded"
 WHAT = "too-many-programs"
@@ -22,7 +24,7 @@ def work_is_bounded(case: Case, observation: Observation) -> Result:
     An id that is listed twice counts twice: a subject need not look for duplicates.
     """
     violations = [
-        _violation(case, index, call.programs)
+        _violation(case, observation, index)
         for index, call in enumerate(observation.calls)
         if call.programs > allowed_programs(case, index)
     ]
@@ -38,8 +40,22 @@ def allowed_programs(case: Case, index: int) -> int:
     return max(FREE_PROGRAMS, PROGRAMS_PER_CHUNK * chunks)
 
 
-def _violation(case: Case, index: int, programs: int) -> Violation:
-    allowed = allowed_programs(case, index)
+def _idle(observation: Observation, index: int) -> Iterator[tuple[str, str]]:
+    """Yield how many programs did nothing, and the first, where that was seen."""
+    call = observation.calls[index]
+    if not call.idle_programs or call.idle_program is None:
+        return
+    places = {run.place: None for run in observation.launches if run.call == index}
+    program = ", ".join(map(str, call.idle_program))
+    yield (
+        "idle",
+        f"{counted(call.idle_programs, 'program')} stored nothing, the first "
+        f"({program}), of {' and '.join(places)}",
+    )
+
+
+def _violation(case: Case, observation: Observation, index: int) -> Violation:
+    programs, allowed = observation.calls[index].programs, allowed_programs(case, index)
     return Violation(
         NAME,
         "cost",
@@ -47,6 +63,9 @@ def _violation(case: Case, index: int, programs: int) -> Violation:
         f"{programs:,} programs, but should be at most {allowed:,} for the listed "
         f"bytes {call_text(case, index)}",
         "",
-        (("rule", "more than both 4,096 and 4 for each 4 KiB of a listed page"),),
+        (
+            *_idle(observation, index),
+            ("rule", "more than both 4,096 and 4 for each 4 KiB of a listed page"),
+        ),
         index,
     )

@@ -17,4 +17,4 @@ def build(pool: Pool) -> KVBlockZeroer:
     )
 
 
-KVZERO = MadeSubject("kvzero", Contract(), build)
+KVZERO = MadeSubject("kvzero", Contract(allows_capture=True), build)
