@@ -9,6 +9,7 @@ says what counts as the same fault.
 
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass, replace
+from functools import cache
 from typing import Any
 
 from kvzero.case import Case, IdRun
@@ -31,6 +32,8 @@ def polish(case: Case, still_fails: StillFails, is_over: Callable[[], bool]) -> 
         still_fails: Whether a candidate shows the same fault.
         is_over: Whether the time for it is up.
     """
+    # The last round tries once more what the rounds before it have tried in vain.
+    still_fails = cache(still_fails)
     changed = True
     while changed and not is_over():
         case, changed = _with_fewer_blocks(case, still_fails)

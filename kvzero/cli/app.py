@@ -59,7 +59,7 @@ from kvzero.cli.options import (
     isolation_for,
 )
 from kvzero.cli.output import Progress, print_results
-from kvzero.cli.sanitize import sanitize_command
+from kvzero.cli.sanitize import sanitize
 from kvzero.cli.show import show
 from kvzero.errors import CaseError, KvzeroError, LayoutError, SubjectError
 from kvzero.executors import executor_named
@@ -266,9 +266,7 @@ app.command(epilog="Example: kvzero doctor --json")(doctor)
 app.command(epilog="Example: kvzero faults --json")(faults)
 app.command(epilog="Example: kvzero lifecycle --subject kvzero")(lifecycle)
 app.command(epilog="Example: kvzero capture table.json -o engine.json")(capture)
-app.command("sanitize", epilog="Example: kvzero sanitize regressions/")(
-    sanitize_command
-)
+app.command(epilog="Example: kvzero sanitize regressions/")(sanitize)
 app.command(epilog="Example: kvzero bench --quick --json > bench.json")(bench)
 
 

@@ -3,6 +3,7 @@
 import json as json_text
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from kvzero.campaign.faults import MAX_EXAMPLES, Kill, Matrix, Row, kill_matrix
+from kvzero.campaign.tally import EXIT_OK
 from kvzero.cli.options import JsonOption
+from kvzero.report.known_faults import known_faults_page
 
 MOST_WORKERS = 8
 
@@ -25,6 +28,10 @@ def faults(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; default: one a core.")
     ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="Fuzz nothing: write the page of known faults there."),
+    ] = None,
     json: JsonOption = False,  # noqa: FBT002 - typer reads the signature
 ) -> None:
     """Fuzz subjects with one known fault each, and say which were caught.
@@ -33,6 +40,9 @@ def faults(
     the way that it declares, 1 if one survived. Faults that need a GPU are listed as
     such where there is none.
     """
+    if page is not None:
+        page.write_text(known_faults_page())
+        raise typer.Exit(EXIT_OK)
     found = kill_matrix(
         seeds=seeds,
         max_examples=max_examples,

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import typer
@@ -11,6 +12,7 @@ from typer.testing import CliRunner, Result
 from kvzero.campaign.faults import Matrix, kill_matrix
 from kvzero.cli import faults as verb
 from kvzero.cli.faults import faults
+from kvzero.report.known_faults import known_faults_page
 from kvzero.subjects.element_table import TRUSTS_IDS
 from kvzero.subjects.faults import fault_subjects
 from kvzero.subjects.faults.fault import Fault
@@ -95,3 +97,11 @@ def test_every_seed_must_kill(invoke: Invoke) -> None:
     document = json.loads(ran.stdout)
     assert document["seeds"] == [0, 1]
     assert document["faults"][0]["survived_seeds"] == []
+
+
+def test_faults_writes_the_page_of_known_faults_and_fuzzes_nothing(
+    invoke: Invoke, tmp_path: Path
+) -> None:
+    page = tmp_path / "known-faults.md"
+    assert invoke([HARMLESS], "--page", str(page)).exit_code == 0
+    assert page.read_text() == known_faults_page()
