@@ -96,7 +96,12 @@ class Call:
         """Return the distinct ids of the list that lie in the cache, sorted."""
         parts = [np.zeros(0, np.int64)]
         parts += [_ids_in_range(run, num_blocks) for run in self.ids]
-        return np.unique(np.concatenate(parts))
+        ids = np.concatenate(parts)
+        if (ids[1:] > ids[:-1]).all():
+            return ids
+        # Not `np.unique`, which hashes: on long lists ten times slower than sorting.
+        ids.sort()
+        return ids[np.diff(ids, prepend=-1) > 0]
 
 
 def _ids_in_range(run: IdRun, num_blocks: int) -> Int64Array:

@@ -244,6 +244,10 @@ def _taken_all(values: Results, pick: Pick) -> Results:
     return tuple(taken(value, pick) for value in values)
 
 
+def _count_turn(frame: Frame, op: Op) -> None:
+    frame.run.allowance.turn(frame.domain.programs, op.place)
+
+
 def _pass(frame: Frame, slots: list[int], values: Results) -> None:
     for slot, value in zip(slots, values):
         frame.values[slot] = value
@@ -271,6 +275,7 @@ def build_for(op: Op, function: Function, template: list[Value]) -> Step:
             stays, carried, extra = loop.keep(left, carried, extra)
             if not stays:
                 break
+            _count_turn(loop.frame, op)
             _pass(loop.frame, body.arguments, (extra[0], *carried))
             carried = body.yielded(loop.frame)
             extra = (extra[0] + extra[1], extra[1], extra[2])
@@ -334,6 +339,7 @@ def build_while(op: Op, function: Function, template: list[Value]) -> Step:
             stays, values, _ = loop.keep(condition, values)
             if not stays:
                 break
+            _count_turn(loop.frame, op)
             _pass(loop.frame, after.arguments, values)
             carried = after.yielded(loop.frame)
         _pass(frame, op.results, loop.results())

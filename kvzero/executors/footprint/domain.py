@@ -158,7 +158,7 @@ def grid_domains(grid: Grid, programs: int) -> list[Domain]:
         in_y, in_z = (part.astype(np.int32)[:, None] for part in np.divmod(rows, z))
         for col in range(0, x, width):
             end = min(col + width, x)
-            in_x = np.arange(col, end, dtype=np.int64).astype(np.int32)[None, :]
+            in_x = np.arange(col, end, dtype=np.int32)[None, :]
             ids = (_uniform(in_x), _uniform(in_y), _uniform(in_z))
             domains.append(Domain((len(rows), end - col), ids))
     return domains

@@ -5,7 +5,7 @@ would take too much memory is thrown away and done again in halves.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kvzero.executors.footprint.control import BuiltFunction, build_module
 from kvzero.executors.footprint.domain import Domain, grid_domains
 from kvzero.executors.footprint.frame import (
+    Allowance,
     Frame,
     MisstepLog,
     NotJudgedError,
@@ -43,6 +44,9 @@ PART_PROGRAMS = 2**19
 """Programs evaluated together: arrays of 4 MiB, with few calls of NumPy a launch."""
 
 
+_UNLIMITED = Allowance()
+
+
 @dataclass(frozen=True)
 class LaunchResult:
     """What a launch did.
@@ -71,18 +75,31 @@ class Evaluator:
         """Begin with nothing built."""
         self._built: dict[str, tuple[str, dict[str, BuiltFunction]]] = {}
 
-    def evaluate(self, event: LaunchEvent, memory: CaseMemory) -> LaunchResult:
+    def evaluate(
+        self,
+        event: LaunchEvent,
+        memory: CaseMemory,
+        allowance: Allowance = _UNLIMITED,
+    ) -> LaunchResult:
         """Return what a launch stored; the case's memory is updated.
 
+        Args:
+            event: The launch.
+            memory: The memory of its case.
+            allowance: What may still be evaluated of the case.
+
         Raises:
-            NotJudgedError: The launch needs something that the evaluator does not do.
+            NotJudgedError: The launch needs something that the evaluator does not do,
+                or more than is allowed.
         """
+        allowance.launch(event.shape.programs)
         name, functions = self._functions(event)
         kernel = functions[name]
         arguments, regions = _arguments(event, kernel, memory)
         launch = LaunchMemory(memory, regions)
         with np.errstate(all="ignore"):
-            log = _run_grid(event.shape.grid, functions, kernel, arguments, launch)
+            grid = _Grid(event.shape.grid, functions, kernel, arguments, allowance)
+            log = _run_grid(grid, launch)
             settle_atomics(launch, log)
             zero = launch.zeros()
             other = _other_bytes(launch, log, zero)
@@ -92,7 +109,7 @@ class Evaluator:
                 other = other.kept(other.values != 0)
             if _loads_may_race(launch, zero, other):
                 second = LaunchMemory(memory, regions, keeps_loads=True)
-                _run_grid(event.shape.grid, functions, kernel, arguments, second)
+                _run_grid(grid, second)
                 settle_atomics(second, MisstepLog())
                 find_races(second, log)
         again = _again_bytes(launch, zero, other)
@@ -156,18 +173,22 @@ def _argument(argument: Any, kind: Type, event: LaunchEvent) -> Value:
     raise NotJudgedError(f"an argument of type {kind.element} at {event.kernel.place}")
 
 
-def _run_grid(
-    grid: Grid,
-    functions: dict[str, BuiltFunction],
-    kernel: BuiltFunction,
-    arguments: list[Value],
-    memory: LaunchMemory,
-) -> MisstepLog:
+class _Grid(NamedTuple):
+    """What is the same for all programs of a launch."""
+
+    shape: Grid
+    functions: dict[str, BuiltFunction]
+    kernel: BuiltFunction
+    arguments: list[Value]
+    allowance: Allowance
+
+
+def _run_grid(grid: _Grid, memory: LaunchMemory) -> MisstepLog:
     """Run all programs of a launch and return their missteps."""
     log = MisstepLog()
-    if min(grid) == 0:
+    if min(grid.shape) == 0:
         return log
-    waiting = grid_domains(grid, PART_PROGRAMS)[::-1]
+    waiting = grid_domains(grid.shape, PART_PROGRAMS)[::-1]
     # A part that was too wide says how wide the next ones may be.
     most = PART_PROGRAMS
     checks_arguments = True
@@ -176,9 +197,9 @@ def _run_grid(
         if domain.programs > most:
             waiting.extend(domain.halves()[::-1])
             continue
-        run = Run(memory, grid, functions)
+        run = Run(memory, grid.shape, grid.functions, grid.allowance)
         try:
-            _run_part(domain, run, kernel, arguments, checks_arguments)
+            _run_part(domain, run, grid, checks_arguments)
         except TooWideError:
             memory.discard()
             most = max(domain.programs // 2, 1)
@@ -193,12 +214,12 @@ def _run_grid(
 def _run_part(
     domain: Domain,
     run: Run,
-    kernel: BuiltFunction,
-    arguments: list[Value],
+    grid: _Grid,
     checks_arguments: bool,  # noqa: FBT001 - of this module only
 ) -> None:
+    kernel = grid.kernel
     frame = Frame(kernel.template, domain, run)
-    for slot, value in zip(kernel.function.arguments, arguments):
+    for slot, value in zip(kernel.function.arguments, grid.arguments):
         frame.values[slot] = value
     if checks_arguments:
         check_arguments(frame, kernel.function)

@@ -14,10 +14,12 @@ from kvzero.executors.footprint.stretches import (
     of_intervals,
 )
 from kvzero.layout import Int64Array
-from kvzero.observation import MAX_SPANS, ByteSpan, WrongBytes
+from kvzero.observation import MAX_SPANS, ByteSpan, Writer, WrongBytes
 from kvzero.oracle import Intervals
 
 MAX_SEEN_BYTES = 16
+MOST_ITEMS = 2**20
+"""Stretches that are searched for who stored a byte again."""
 
 
 def stored_bytes(results: list[LaunchResult]) -> tuple[Stretches, Stretches]:
@@ -40,6 +42,37 @@ def again_bytes(results: list[LaunchResult], stored: Stretches) -> int:
     inside = sum(result.again_bytes for result in results)
     each = sum(r.zero.total_bytes + len(r.other) for r in results)
     return inside + each - stored.total_bytes
+
+
+def again_writer(results: list[LaunchResult]) -> Writer | None:
+    """Return who stored a byte that had been stored before in a call, if it is found.
+
+    Of programs of one launch, which have no order, it is either.
+    """
+    stores = [s for result in results for s in result.stores if not s.is_atomic]
+    parts = [store.flat() for store in stores]
+    counts = [len(starts) for starts, _ in parts]
+    if not counts or sum(counts) > MOST_ITEMS:
+        return None
+    starts, ends = (np.concatenate(part) for part in zip(*parts))
+    index = _second_of_two(starts, ends)
+    if index is None:  # one item stands for many programs
+        index = int(np.argmax(ends > starts))
+    owner = int(np.searchsorted(np.cumsum(counts), index, side="right"))
+    item = index - sum(counts[:owner])
+    return Writer(stores[owner].program_of(item), stores[owner].place)
+
+
+def _second_of_two(starts: Int64Array, ends: Int64Array) -> int | None:
+    """Return the later of two stretches that share a byte, if any do."""
+    order = np.argsort(starts, kind="stable")
+    order = order[ends[order] > starts[order]]
+    reach = np.maximum.accumulate(ends[order])
+    meets = np.flatnonzero(starts[order][1:] < reach[:-1])
+    if not len(meets):
+        return None
+    before, behind = order[: meets[0] + 1], int(order[meets[0] + 1])
+    return max(behind, int(before[np.argmax(ends[before])]))
 
 
 def missed_bytes(must: Intervals, shadow: Shadow) -> WrongBytes:

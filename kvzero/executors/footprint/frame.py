@@ -22,8 +22,54 @@ MAX_STEPS = 4_000_000
 """Operations evaluated for one part of a launch: a kernel that loops for ever stops."""
 
 
+TURN_PROGRAMS = 100
+"""Programs that one more turn of a loop counts as, where fewer are in it: a turn costs
+about as much time as that many programs of their own, however few make it."""
+
+
 class NotJudgedError(Exception):
     """Something that the evaluator does not do; the text names it and its line."""
+
+
+class Allowance:
+    """How much of one case is evaluated: programs, and turns of their loops.
+
+    What is counted is the same on every machine, and so is what is not judged.
+    """
+
+    def __init__(self, programs: int | None = None) -> None:
+        """Allow for so many programs; None: for any number."""
+        self._programs = programs
+        self._left = programs
+
+    def launch(self, programs: int) -> None:
+        """Count the programs of a launch.
+
+        Raises:
+            NotJudgedError: They are more than what is left, as all after them are.
+        """
+        if not self._takes(programs):
+            raise NotJudgedError(
+                f"a call's programs exceed the cap of {self._programs:,} a case"
+            )
+
+    def turn(self, programs: int, place: str) -> None:
+        """Count a turn of a loop that so many programs make.
+
+        Raises:
+            NotJudgedError: It is more than what is left.
+        """
+        if not self._takes(max(programs, TURN_PROGRAMS)):
+            raise NotJudgedError(
+                f"a loop at {place} makes more turns than the cap of "
+                f"{self._programs:,} programs a case allows"
+            )
+
+    def _takes(self, programs: int) -> bool:
+        if self._left is None:
+            return True
+        self._left -= programs
+        return self._left >= 0
 
 
 class MisstepLog:
@@ -69,16 +115,22 @@ class Run:
         grid: Programs of the launch in x, y and z.
         missteps: What went wrong so far.
         functions: Built functions of the module, by name.
+        allowance: What may still be evaluated of the case.
     """
 
     def __init__(
-        self, memory: "LaunchMemory", grid: Grid, functions: dict[str, Any]
+        self,
+        memory: "LaunchMemory",
+        grid: Grid,
+        functions: dict[str, Any],
+        allowance: Allowance,
     ) -> None:
         """Begin with an empty log and a full budget."""
         self.memory = memory
         self.grid = grid
         self.missteps = MisstepLog()
         self.functions = functions
+        self.allowance = allowance
         self._steps = 0
 
     def spend(self, steps: int, place: str) -> None:

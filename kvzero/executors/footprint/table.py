@@ -15,7 +15,7 @@ from kvzero.executors.footprint.control import (
     STRUCTURED,
     TERMINATORS,
 )
-from kvzero.executors.footprint.frame import MAX_STEPS
+from kvzero.executors.footprint.frame import MAX_STEPS, TURN_PROGRAMS
 from kvzero.executors.footprint.shadow import MAX_OTHER_BYTES
 from kvzero.executors.footprint.shared_atomics import MAX_ATOMICS
 from kvzero.executors.footprint.stores import MAX_PAIRS
@@ -51,6 +51,11 @@ Beyond them it is not judged: {MAX_STEPS:,} operations evaluated for a part of i
 (a loop without end), {MAX_ATOMICS:,} atomics, {MAX_PAIRS:,} places where stores overlap
 with other values, {MAX_OTHER_BYTES:,} stored bytes other than zero, and any load from
 memory that the subject does not hold in a tensor.
+
+`kvzero fuzz` also caps what it evaluates of one case, at 200,000 programs; `verify` and
+`replay` do not. A turn of a loop counts as the programs that make it, at least
+{TURN_PROGRAMS}, since it takes about as long however few they are. So a loop without
+end stops after 2,000 turns. Legality of launches is judged at any size.
 """
 
 

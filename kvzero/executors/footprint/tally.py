@@ -7,6 +7,7 @@ import numpy as np
 from kvzero.executors.footprint.domain import Array, Domain
 from kvzero.executors.footprint.elementwise import over_lanes
 from kvzero.executors.footprint.stores import ByteStore, Store
+from kvzero.limits import Grid
 
 
 @dataclass
@@ -16,11 +17,13 @@ class Tally:
     Attributes:
         stored_bytes: Bytes of all stores, as often as each is stored.
         idle_programs: Programs that stored nothing.
+        first_idle: The first of them.
         narrowest_bytes: The smallest element that was stored; 0: none.
     """
 
     stored_bytes: int = 0
     idle_programs: int = 0
+    first_idle: Grid | None = None
     narrowest_bytes: int = 0
 
     def narrow(self, size: int) -> None:
@@ -43,6 +46,9 @@ class Tally:
                 busy = busy | _lifted(_programs_of(store), store.domain, domain)
         share = int(np.count_nonzero(busy)) * (domain.programs // busy.size)
         self.idle_programs += domain.programs - share
+        if self.first_idle is None and share < domain.programs:
+            row, col = np.unravel_index(int(np.argmin(busy)), busy.shape)
+            self.first_idle = domain.program(int(row), int(col))
 
 
 def _bytes_of(store: Store) -> int:

@@ -2,17 +2,29 @@
 
 Each is a function that breaks one small thing until a context ends. Compiled kernels
 and what the interpreter left of them are made once and evaluated under every bug.
+`python -m tests.executors.footprint.planted_bugs` prints which kernel kills which.
 """
 
-from collections.abc import Callable, Sequence
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
-from kvzero.executors.footprint import accesses, control, elementwise, lanes, shapes
+from kvzero.executors.footprint import (
+    accesses,
+    control,
+    elementwise,
+    evaluate,
+    lanes,
+    shapes,
+)
 from kvzero.executors.footprint.arithmetic import (
     BINARY,
     CASTS,
@@ -20,13 +32,11 @@ from kvzero.executors.footprint.arithmetic import (
     zero_extended,
 )
 from kvzero.executors.footprint.launch_memory import LaunchMemory
+from kvzero.executors.footprint.parse import parse_module
 from kvzero.executors.footprint.values import Affine, where
-from tests.executors.footprint.differential import Compiled
-from tests.executors.footprint.random_campaign import (
-    batches,
-    campaign_arguments,
-    say,
-)
+from tests.executors.footprint.differential import Compiled, Witness
+from tests.executors.footprint.random_campaign import arguments, drawn, in_batches, say
+from tests.executors.footprint.random_crew import Crew, Lost
 
 Planted = AbstractContextManager[object]
 Bug = Callable[[], Planted]
@@ -263,24 +273,82 @@ def _shows(kernel: Compiled) -> bool:
         return True
 
 
+@dataclass(frozen=True)
+class Hunt:
+    """Kernels to hold against bugs that none before them has killed."""
+
+    seed: int
+    numbers: range
+    bugs: tuple[str, ...]
+
+
+def hunted(made: Witness, hunt: Hunt) -> dict[str, int]:
+    """Return the number of the first kernel that kills each bug, of those killed."""
+    parse = cache(parse_module)  # every bug evaluates the same text
+    with patch.object(evaluate, "parse_module", parse):
+        kernels = made.batch([drawn(hunt.seed, number) for number in hunt.numbers])
+        numbered = list(zip(hunt.numbers, kernels))
+        # A kernel on which the sides differ anyway would kill everything.
+        sound = [(number, kernel) for number, kernel in numbered if not _shows(kernel)]
+        killed = {}
+        for bug in hunt.bugs:
+            needed = kernels_needed(bug, [kernel for _, kernel in sound])
+            if needed is not None:
+                killed[bug] = sound[needed - 1][0]
+    return killed
+
+
+def kills(
+    seed: int, count: int, crew: Crew[Hunt, dict[str, int]], bugs: Iterable[str] = BUGS
+) -> dict[str, int]:
+    """Return the first kernel that kills each bug; survivors are not in it.
+
+    A bug that ends or blocks the process of its evaluator is killed by that.
+    """
+    killed: dict[str, int] = {}
+    waiting = deque(Hunt(seed, n, tuple(bugs)) for n in in_batches(count))
+    for hunt, answer in crew.answers(waiting):
+        if not isinstance(answer, Lost):
+            found = answer
+        elif len(hunt.bugs) > 1:
+            waiting.extendleft(replace(hunt, bugs=(bug,)) for bug in hunt.bugs)
+            continue
+        else:
+            say(f"{hunt.bugs[0]}: {answer.why}")
+            found = dict.fromkeys(hunt.bugs, hunt.numbers[-1])
+        for bug, number in found.items():
+            killed[bug] = min(number, killed.get(bug, number))
+        _spare(waiting, killed)
+    return killed
+
+
+def _spare(waiting: deque[Hunt], killed: dict[str, int]) -> None:
+    """Take what is dead by an earlier kernel out of the hunts that wait."""
+    rest = []
+    for hunt in waiting:
+        alive = [
+            b for b in hunt.bugs if killed.get(b, hunt.numbers[0]) >= hunt.numbers[0]
+        ]
+        if alive:
+            rest.append(replace(hunt, bugs=tuple(alive)))
+    waiting.clear()
+    waiting.extend(rest)
+
+
 def main() -> None:
-    """Plant every bug and print how many kernels it takes to catch each."""
-    needed: dict[str, int] = {}
-    seen = 0
-    with campaign_arguments(main.__doc__ or "") as (made, seed, count):
-        for batch in batches(made, seed, count):
-            # A kernel on which the sides differ anyway would catch everything.
-            sound = [kernel for kernel in batch if not _shows(kernel)]
-            for bug in [bug for bug in BUGS if bug not in needed]:
-                found = kernels_needed(bug, sound)
-                if found is not None:
-                    needed[bug] = seen + batch.index(sound[found - 1]) + 1
-                    say(f"{needed[bug]:>6}  {bug}")
-            seen += len(batch)
-            if len(needed) == len(BUGS):
-                break
-    missed = [bug for bug in BUGS if bug not in needed]
-    say(f"caught {len(needed)} of {len(BUGS)}; not in {seen} kernels: {missed}")
+    """Plant every bug and print the first kernel that kills it; 1 if one lives."""
+    parsed = arguments(main.__doc__ or "").parse_args()
+    begin = time.perf_counter()
+    killed = kills(parsed.seed, parsed.kernels, Crew(hunted, parsed.workers))
+    spent = time.perf_counter() - begin
+    say("kernel  bug")
+    for bug in sorted(BUGS, key=lambda bug: killed.get(bug, parsed.kernels)):
+        say(f"{killed.get(bug, 'none'):>6}  {bug}")
+    say(
+        f"{len(killed)} of {len(BUGS)} killed within {parsed.kernels} kernels of seed "
+        f"{parsed.seed}, {spent:.0f} s"
+    )
+    sys.exit(int(len(killed) < len(BUGS)))
 
 
 if __name__ == "__main__":

@@ -212,7 +212,7 @@ def _moved(draft: Draft, dtype: str, shape: Shape, depth: int) -> str:
             return f"tl.trans(tl.reshape({inner}, ({cols}, {rows})))"
         return f"tl.reshape({inner}, ({rows}, {cols}))"
     if shape:
-        if draft.chance(60):
+        if draft.chance(80):
             return _regrouped(draft, dtype, depth)
         inner = expression(draft, dtype, draft.square, depth)
         turned = f"tl.trans({inner})" if draft.chance(50) else inner

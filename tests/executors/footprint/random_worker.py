@@ -1,13 +1,15 @@
-"""Triton's interpreter in a process of its own, fed with modules of random kernels.
+"""A process that runs random kernels one way, fed with modules of them.
 
-Each line of input is JSON: a module, its launches and a target file. Answered by a line
-when the bytes of all launches are in the file. Run with TRITON_INTERPRET=1.
+Run with a way: `interpreter` (with TRITON_INTERPRET=1), `gpu`, or `dry`, which compiles
+to machine code and launches nothing. Each line of input is JSON: a module, its launches
+and a target file. Answered by a line when the bytes of all launches are in the file.
 """
 
 import importlib.util
 import json
 import os
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,8 +17,15 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from triton.runtime import interpreter
 
+from kvzero.triton_internals import TRITON_VERSION, dry_driver
 from tests.executors.footprint.random_kernels import TABLE
+from tests.executors.footprint.random_stages import stages
+
+MACHINE = {"num_warps": 1, "enable_fp_fusion": False}
+"""Options of real launches. Stores of several warps have no order without a barrier,
+which the kernels do not draw; and the interpreter rounds after each operation."""
 
 
 def load_module(path: Path) -> ModuleType:
@@ -42,41 +51,70 @@ def tables(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.from_numpy(numbers.astype(np.int32)), torch.from_numpy(wide)
 
 
-def launch(module: ModuleType, what: dict[str, Any], out: torch.Tensor) -> None:
-    """Launch one kernel of a module."""
+def launch(
+    module: ModuleType, what: dict[str, Any], out: torch.Tensor, **options: Any
+) -> None:
+    """Launch one kernel of a module, on the device of its memory."""
     kernel = getattr(module, what["name"])
-    numbers, wide = tables(what["seed"])
-    kernel[tuple(what["grid"])](out, numbers, wide, what["n32"], what["n64"])
+    numbers, wide = (table.to(out.device) for table in tables(what["seed"]))
+    arguments = (out, numbers, wide, what["n32"], what["n64"])
+    kernel[tuple(what["grid"])](*arguments, **options)
 
 
-def interpreted(request: dict[str, Any]) -> dict[str, NDArray[np.uint8]]:
-    """Return the bytes that each launch leaves; none where the interpreter fails."""
+def answered(request: dict[str, Any], way: str) -> dict[str, NDArray[np.uint8]]:
+    """Return the bytes that each launch leaves; none where it fails."""
     module = load_module(Path(request["module"]))
     before = np.load(request["before"])
+    device = "cuda" if way == "gpu" else "cpu"
+    options = {} if way == "interpreter" else MACHINE
     found = {}
     for what in request["launches"]:
-        out = torch.from_numpy(before.copy())
+        out = torch.tensor(before, device=device)
         try:
-            launch(module, what, out)
+            launch(module, what, out, **options)
+            found[what["name"]] = out.cpu().numpy()
         except Exception as error:  # the parent sees what is missing
             sys.stderr.write(f"{what['name']}: {error!r}\n")
-            continue
-        found[what["name"]] = out.numpy()
+            if way == "gpu":  # what comes after it may fail because of it
+                sys.stderr.flush()
+                os._exit(1)
     return found
 
 
-def serve() -> None:
+def mend_indices() -> None:
+    """Let scalars of Triton 3.6's interpreter count loops under NumPy 2.4 and newer.
+
+    It makes an int of an array with one element, which NumPy no longer allows.
+    """
+    original = interpreter._patch_lang_tensor
+
+    def patched(tensor: Any, scope: Any) -> None:  # Any: Triton has no types
+        original(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    interpreter._patch_lang_tensor = patched
+
+
+def serve(way: str) -> None:
     """Answer requests until the input ends; what kernels print goes nowhere."""
+    if way == "interpreter" and TRITON_VERSION.startswith("3.6."):
+        mend_indices()
     answers = os.fdopen(os.dup(1), "w")
     with Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
-    for line in sys.stdin:
-        request = json.loads(line)
-        np.savez(request["target"], **interpreted(request))  # type: ignore[arg-type]  # NumPy's own stubs
-        answers.write("done\n")
-        answers.flush()
+    compiling = nullcontext() if way == "interpreter" else stages(only_ttir=False)
+    driver: AbstractContextManager[object] = nullcontext()
+    if way == "dry":
+        driver = dry_driver("cuda:90", lambda _: None)
+    with compiling, driver:
+        for line in sys.stdin:
+            request = json.loads(line)
+            found = answered(request, way)
+            np.savez(request["target"], **found)  # type: ignore[arg-type]  # NumPy's own stubs
+            answers.write("done\n")
+            answers.flush()
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    serve()
+    serve(sys.argv[1])

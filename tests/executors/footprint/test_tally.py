@@ -5,12 +5,16 @@ import torch
 
 from kvzero.case import Call, Case, IdRun, id_runs
 from kvzero.executors.footprint import FootprintExecutor
+from kvzero.executors.footprint.facts import again_writer
 from kvzero.layout import Allocation, Layout, Run
+from kvzero.limits import LaunchShape
+from kvzero.observation import CallObservation, Launch, Observation
 from kvzero.properties.bytes_are_stored_once import (
     allowed_again_bytes,
     bytes_are_stored_once,
 )
 from kvzero.properties.verdict import Broken, Holds
+from kvzero.properties.work_is_bounded import work_is_bounded
 from kvzero.subjects.protocol import Contract, MadeSubject
 from tests.executors.footprint import order_kernels as kernels
 from tests.executors.footprint import subjects
@@ -68,7 +72,58 @@ def test_only_bytes_that_the_list_names_once_are_blamed(
     result = bytes_are_stored_once(case, seen)
     assert isinstance(result, Broken if zeroer is subjects.TwiceZeroer else Holds)
     if isinstance(result, Broken):
-        assert [v.kind for v in result.violations] == ["cost"]
+        (violation,) = result.violations
+        assert violation.kind == "cost"
+        assert violation.place.startswith("subjects.py:")
+        details = dict(violation.details)
+        assert details["written"].startswith("again by program (")
+        assert details["width"] == "1 B at the narrowest"
+
+
+@pytest.mark.parametrize("ids", [(3, 3), (5, 3, 4, 5)])
+def test_who_stored_a_byte_again_is_the_program_of_the_later_id(
+    ids: tuple[int, ...],
+) -> None:
+    case = Case(
+        Layout(8, (Allocation(4096),), (Run(100, 512),)), (Call(id_runs(list(ids))),)
+    )
+    subject = MadeSubject("test", Contract(), subjects.PageZeroer)
+    again_by = FootprintExecutor().run(subject, case).calls[0].again_by
+    assert again_by is not None
+    assert again_by.program == (len(ids) - 1, 0, 0)
+
+
+def test_bytes_that_all_programs_store_alike_name_one_of_them() -> None:
+    bench = Bench()
+    words = bench.memory.view(torch.int32)
+    result = bench.launch(lambda: kernels.stores_alike[(3, 2)](words, 7, LANES=8))
+    again_by = again_writer([result])
+    assert again_by is not None
+    assert again_by.program == (0, 0, 0)
+    assert again_by.place.startswith("order_kernels.py:")
+
+
+def test_first_idle_program_is_known() -> None:
+    bench = Bench()
+    words = bench.memory.view(torch.int32)
+    result = bench.launch(lambda: kernels.stores_halves[(7, 3)](words, 11, LANES=8))
+    first = result.tally.first_idle
+    assert first is not None
+    stored = {store.program_of(0) for store in result.stores}
+    assert first not in stored
+
+
+def test_too_many_programs_say_how_many_did_nothing_and_the_first() -> None:
+    layout = Layout(1, (Allocation(4),), (Run(4, 4),))
+    case = Case(layout, (Call((IdRun(0, 1),)),))
+    call = CallObservation(programs=10_000, idle_programs=9_999, idle_program=(1, 0, 0))
+    launch = Launch(0, "kernel", "kernels.py:7", LaunchShape((10_000, 1, 1)))
+    seen = Observation("s", "footprint", "TTIR", "", (call,), (launch,))
+    result = work_is_bounded(case, seen)
+    assert isinstance(result, Broken)
+    assert dict(result.violations[0].details)["idle"] == (
+        "9,999 programs stored nothing, the first (1, 0, 0), of kernels.py:7"
+    )
 
 
 def test_pages_that_share_bytes_are_not_blamed() -> None:
