@@ -21,15 +21,27 @@ from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
 import triton
-from triton.backends.compiler import GPUTarget
-from triton.backends.driver import DriverBase
-from triton.compiler import CompiledKernel
-from triton.runtime import driver as driver_config
-from triton.runtime.cache import get_cache_manager
 
 from kvzero.errors import EnvironmentMissingError
 from kvzero.limits import INT32_MAX, Fate, LaunchShape, launch_fate
 from kvzero.observation import Launch
+
+_MOVED = (
+    "triton={version}, but kvzero needs {name}, which is not where Triton 3.6 to 3.9 "
+    "have it: install one of those, or a newer kvzero"
+)
+try:
+    from triton.backends.compiler import GPUTarget
+    from triton.backends.driver import DriverBase
+    from triton.compiler import CompiledKernel
+    from triton.runtime import cache as compile_cache
+    from triton.runtime import driver as driver_config
+    from triton.runtime.cache import get_cache_manager
+except ImportError as error:
+    said = str(error).partition(" (")[0]
+    raise EnvironmentMissingError(
+        _MOVED.format(version=triton.__version__, name=f"an internal ({said})")
+    ) from error
 
 Internal = Any  # an object of Triton's, which ships no type information
 
@@ -55,10 +67,7 @@ _PROCESSORS = 132
 
 
 def _moved(name: str) -> NoReturn:
-    raise EnvironmentMissingError(
-        f"triton={TRITON_VERSION}, but kvzero needs {name}, which is not where Triton "
-        f"3.6 to 3.9 have it: install one of those, or a newer kvzero"
-    )
+    raise EnvironmentMissingError(_MOVED.format(version=TRITON_VERSION, name=name))
 
 
 def _internal(owner: object, name: str) -> Internal:
@@ -383,6 +392,14 @@ class DryDriver(DriverBase):  # type: ignore[misc]  # Triton's class has no type
             return [1.0] * len(quantiles)
 
         return equal
+
+
+def warm_cache_key() -> None:
+    """Read all of Triton's files, as its first compilation does, for what forks later.
+
+    It saves each child 0.3 s; a Triton that has no such function is as good.
+    """
+    getattr(compile_cache, "triton_key", lambda: None)()
 
 
 @contextmanager

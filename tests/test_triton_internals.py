@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 import torch
 import triton
-from triton import knobs
 from triton.runtime import driver as config
 
 from kvzero import triton_internals
 from kvzero.errors import EnvironmentMissingError
 from kvzero.triton_internals import (
     LaunchEvent,
-    QuickKernel,
     dry_driver,
     gpu_target,
     recording_launches,
@@ -241,49 +239,3 @@ def test_real_launch_after_a_dry_one_changes_memory() -> None:
         launch(device)
     assert [event.shape.grid for event in seen] == [(2, 1, 1)]
     assert triton.runtime.driver.active.launcher_cls.__module__.startswith("triton")
-
-
-def test_quick_launch_is_recorded_like_any_other(memory: torch.Tensor) -> None:
-    events: list[LaunchEvent] = []
-    with dry_driver("cuda:90", events.append):
-        compiled = launch(memory, (3, 4))
-        QuickKernel(compiled).launch(3, 4, 0, memory, 100, 0, 128)
-    usual, quick = events
-    assert quick.shape == usual.shape
-    assert quick.kernel is usual.kernel
-    assert all(a is b for a, b in zip(quick.arguments, usual.arguments, strict=True))
-
-
-def test_quick_launch_tells_hooks_of_it(memory: torch.Tensor) -> None:
-    seen: list[str] = []
-
-    def hook(metadata: Any) -> None:
-        seen.append(metadata.get()["name"])
-
-    with dry_driver("cuda:90", lambda _: None):
-        kernel = QuickKernel(launch(memory))
-        knobs.runtime.launch_enter_hook.add(hook)
-        try:
-            kernel.launch(1, 1, 0, memory, 100, 0, 128)
-        finally:
-            knobs.runtime.launch_enter_hook.remove(hook)
-        kernel.launch(1, 1, 0, memory, 100, 0, 128)
-    assert seen == ["fill"]
-
-
-def test_kernel_whose_internals_moved_is_launched_as_triton_says() -> None:
-    asked: list[object] = []
-
-    class Moved:
-        def __getitem__(self, grid: object) -> Any:
-            return lambda *arguments: asked.append((grid, arguments))
-
-    QuickKernel(Moved()).launch(2, 3, 7, "rows", 5)
-    assert asked == [((2, 3, 1), ("rows", 5))]
-
-
-def test_hooks_of_an_unknown_kind_are_left_to_triton(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(triton_internals, "knobs", None)
-    assert triton_internals._has_launch_hooks()

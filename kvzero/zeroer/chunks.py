@@ -1,10 +1,11 @@
 """Segments of a cache to chunks: what one program zeroes of one block.
 
 Segments of one block stride whose pages touch or overlap are one segment, for every
-block at once: their addresses move together. What remains is cut into chunks of 4 KiB,
-at multiples of 16 bytes of *address* in block 0. Where the block stride is a multiple
-of 16 too, only the two ends of a page then need stores narrower than 16 bytes. A row of
-the table is one chunk; only blocks with gigabytes of pages have rows of many.
+block at once: their addresses move together. What remains is cut into chunks where
+*windows* of 4 KiB end, which begin at the line of 128 bytes that holds the page's first
+byte. So no two programs store into one line, except where pages share it, and only the
+two ends of a page need stores narrower than 16 bytes, whatever the stride. A row of the
+table is one chunk; only blocks with gigabytes of pages have rows of many.
 """
 
 from collections.abc import Sequence
@@ -17,13 +18,13 @@ from kvzero.errors import LayoutError
 from kvzero.layout import MAX_BYTES, Int64Array
 
 CHUNK_BYTES = 4096
-"""Bytes of a chunk that 16-byte stores cover; a chunk has at most 15 more. 2 KiB costs
-a quarter, larger chunks a few per cent (H200; design.md, section 8)."""
-VECTOR_BYTES = 16
-"""The widest store of one thread."""
+"""Bytes of a window. 2 KiB costs a quarter, 8 KiB a per cent (H200, one warp)."""
+LINE_BYTES = 128
+"""Bytes of a line of a GPU's cache, where windows begin: 1 to 4 per cent, except where
+it takes a chunk more (H200)."""
 ROW_FIELDS = 4
-"""Numbers of a row (address in block 0, block stride, bytes, unused): 32 bytes are one
-sector of memory."""
+"""Numbers of a row (address in block 0, block stride, page size, window's distance from
+the first one): 32 bytes are one sector of memory."""
 MAX_SINGLE_CHUNKS = 2**20
 """Chunks of one block, 4 GiB of them, up to which each has its row: 32 MiB of table."""
 ROW_BASE = 4
@@ -76,8 +77,9 @@ class ChunkTable(NamedTuple):
     """The chunks of one block.
 
     Attributes:
-        rows: Shape [rows, ROW_FIELDS]: address in block 0, block stride and size of a
-            chunk, in bytes, and 0. Chunks of one row follow each other.
+        rows: Shape [rows, ROW_FIELDS]: a page's address in block 0, block stride and
+            size, and how far the row's first window lies behind the page's, in bytes.
+            Chunks of one row follow each other.
         groups: The rows by their number of chunks; usually one group of single chunks.
     """
 
@@ -157,6 +159,10 @@ def _check_addresses(segments: Segments, num_blocks: int) -> None:
 def merged(segments: Segments) -> Segments:
     """Return segments with the same pages in which no two of one stride touch.
 
+    They are in the order of their addresses, so that narrow pages among wide ones stay
+    there: programs of narrow pages alone store less than a GPU can write, while it
+    starts them.
+
     Args:
         segments: The segments, in any order; pages may overlap.
     """
@@ -169,7 +175,8 @@ def merged(segments: Segments) -> Segments:
     new[1:] = (stride[1:] != stride[:-1]) | (address[1:] > reach[:-1])
     first = np.flatnonzero(new)
     last = np.append(first[1:], len(address)) - 1
-    return Segments(address[first], stride[first], reach[last] - address[first])
+    joined = Segments(address[first], stride[first], reach[last] - address[first])
+    return joined.take(np.argsort(joined.address, kind="stable"))
 
 
 def _reach(stride: Int64Array, end: Int64Array) -> Int64Array:
@@ -191,38 +198,31 @@ def chunk_table(segments: Segments) -> ChunkTable:
         segments: Segments that `merged` returned.
     """
     counts = _chunk_counts(segments)
-    # The first and the last chunk of a page have odd bytes, so they get rows of their
-    # own; what lies between may share rows, four, sixteen and so on of its chunks each.
-    single = counts
-    if int(counts.sum()) > MAX_SINGLE_CHUNKS:
-        single = np.where(counts > 2, 2 + (counts - 2) % ROW_BASE, counts)
-    parts = [_single_rows(segments, counts, single)]
+    is_single = int(counts.sum()) <= MAX_SINGLE_CHUNKS
+    single = counts if is_single else counts % ROW_BASE
+    parts = [_rows(segments, np.zeros_like(counts), single, 0)]
     groups = [ChunkGroup(0, 0, len(parts[0]), 0)]
-    begin, rest = single - 1, counts - single
+    begin, rest = single, counts - single
     for shift in ROW_SHIFTS if rest.any() else ():
         here = rest >> shift
         if shift != ROW_SHIFTS[-1]:
             here = here % ROW_BASE
-        parts.append(_shared_rows(segments, begin, here, shift))
+        parts.append(_rows(segments, begin, here, shift))
         begin, rest = begin + (here << shift), rest - (here << shift)
         groups.append(groups[-1].next(len(parts[-1]), shift))
     return ChunkTable(np.concatenate(parts), tuple(g for g in groups if g.chunks))
 
 
 def _chunk_counts(segments: Segments) -> Int64Array:
-    """Return the chunks of each page.
+    """Return the chunks of each page: the most that any of its blocks needs.
 
-    By its whole vectors, so that up to 15 bytes more are no chunk of their own, and the
-    last chunk is not empty wherever the first one ends.
+    From block to block a page moves within its first line by multiples of the greatest
+    common divisor of stride and line.
     """
-    vectors = segments.page_bytes // VECTOR_BYTES
-    counts: Int64Array = np.maximum(-(-vectors // (CHUNK_BYTES // VECTOR_BYTES)), 1)
+    step = np.gcd(segments.stride_bytes, LINE_BYTES)
+    furthest = LINE_BYTES - step + segments.address % step
+    counts: Int64Array = -(-(furthest + segments.page_bytes) // CHUNK_BYTES)
     return counts
-
-
-def _lead(segments: Segments) -> Int64Array:
-    """Return the bytes before the first multiple of 16 in the page of block 0."""
-    return -segments.address % VECTOR_BYTES
 
 
 def _each(counts: Int64Array) -> tuple[Int64Array, Int64Array]:
@@ -232,34 +232,13 @@ def _each(counts: Int64Array) -> tuple[Int64Array, Int64Array]:
     return segment, np.arange(len(segment)) - before[segment]
 
 
-def _single_rows(
-    segments: Segments, counts: Int64Array, single: Int64Array
-) -> Int64Array:
-    """Return rows of one chunk: the first ones of each segment, and its last."""
-    segment, index = _each(single)
-    last = counts[segment] - 1
-    chunk = np.where(index == single[segment] - 1, last, index)
-    begin = _lead(segments)[segment] + chunk * CHUNK_BYTES
-    end = np.where(chunk == last, segments.page_bytes[segment], begin + CHUNK_BYTES)
-    begin[chunk == 0] = 0
-    return _rows(segments, segment, begin, end - begin)
-
-
-def _shared_rows(
+def _rows(
     segments: Segments, first: Int64Array, counts: Int64Array, shift: int
 ) -> Int64Array:
-    """Return rows of many chunks: `counts` of each segment, from chunk `first`."""
+    """Return `counts` rows of each segment, from chunk `first`, `1 << shift` a row."""
     segment, index = _each(counts)
-    chunk = first[segment] + (index << shift)
-    begin = _lead(segments)[segment] + chunk * CHUNK_BYTES
-    return _rows(segments, segment, begin, np.full(len(begin), CHUNK_BYTES, np.int64))
-
-
-def _rows(
-    segments: Segments, segment: Int64Array, begin: Int64Array, size: Int64Array
-) -> Int64Array:
-    rows = np.zeros((len(segment), ROW_FIELDS), np.int64)
-    rows[:, 0] = segments.address[segment] + begin
-    rows[:, 1] = segments.stride_bytes[segment]
-    rows[:, 2] = size
+    rows = np.empty((len(segment), ROW_FIELDS), np.int64)
+    for field, column in enumerate(segments):
+        rows[:, field] = column[segment]
+    rows[:, 3] = (first[segment] + (index << shift)) * CHUNK_BYTES
     return rows

@@ -6,16 +6,27 @@ neither: there the kernel runs under Triton's interpreter or a driver that recor
 """
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import Any, Protocol
 
-import numpy as np
 import torch
 
 from kvzero.errors import LayoutError
-from kvzero.layout import Int64Array
 from kvzero.zeroer.block_ids import INTEGER_DTYPES
+from kvzero.zeroer.staging import (
+    ID_BYTES,
+    MOST_LANES,
+    PAGE_IDS,
+    CudaLane,
+    HostLane,
+    Lane,
+    TorchLane,
+    host_to_device_copy,
+)
 
-_ALREADY_CURRENT = nullcontext()
+MOST_STREAMS = 1024
+"""Streams that a zeroer remembers; torch itself has 65 a device."""
+_LANES: dict[int, dict[int, Lane]] = {}
+"""Lanes by GPU and stream: all zeroers of a process share them."""
 
 
 class Home(Protocol):
@@ -25,17 +36,26 @@ class Home(Protocol):
     def device(self) -> torch.device:
         """Return the device."""
 
+    def is_current(self) -> bool:
+        """Return whether it is torch's current device, where Triton launches."""
+
     def current(self) -> AbstractContextManager[object]:
-        """Make it torch's current device, which is where Triton launches."""
+        """Make it torch's current device."""
 
     def is_capturing(self) -> bool:
         """Return whether the current stream is captured into a CUDA graph."""
 
-    def stage(self, block_ids: Int64Array) -> torch.Tensor:
-        """Return ids of the host as a tensor here; the array may change at once."""
+    def stream(self, table: torch.Tensor) -> int:
+        """Return the current stream's handle; the table outlives its work so far."""
 
-    def hold(self, *tensors: torch.Tensor) -> None:
-        """Keep memory from reuse until the current stream has done its work so far."""
+    def hold(self, block_ids: torch.Tensor, stream: int) -> None:
+        """Keep ids from reuse until that stream has done its work so far."""
+
+    def lane(self, stream: int, n_blocks: int) -> Lane:
+        """Return how that many ids reach the current stream."""
+
+    def pointer(self, tensor: torch.Tensor, first: int) -> Any:  # Any: Triton's
+        """Return what a compiled kernel takes for a tensor from an element on."""
 
     def rehearse(self, block_ids: torch.Tensor) -> None:
         """Load what `converted` needs."""
@@ -45,67 +65,116 @@ class HostHome:
     """A cache in host memory: every call is done when it returns."""
 
     device = torch.device("cpu")
+    _lane = HostLane()
+
+    def is_current(self) -> bool:
+        """Return True."""
+        return True
 
     def current(self) -> AbstractContextManager[object]:
         """Return a context that does nothing."""
-        return _ALREADY_CURRENT
+        return nullcontext()
 
     def is_capturing(self) -> bool:
         """Return False: there is no stream."""
         return False
 
-    def stage(self, block_ids: Int64Array) -> torch.Tensor:
-        """Return a copy of the ids."""
-        return torch.from_numpy(block_ids.copy())
+    def stream(self, table: torch.Tensor) -> int:
+        """Return the number that a recording driver has for its only stream."""
+        del table
+        return 0
 
-    def hold(self, *tensors: torch.Tensor) -> None:
+    def hold(self, block_ids: torch.Tensor, stream: int) -> None:
         """Do nothing: no work is pending."""
+
+    def lane(self, stream: int, n_blocks: int) -> Lane:
+        """Return the one that copies."""
+        del stream, n_blocks
+        return self._lane
+
+    def pointer(self, tensor: torch.Tensor, first: int) -> Any:  # Any: Triton's
+        """Return a tensor, by which a recording driver knows the memory."""
+        return tensor.view(-1)[first:] if first else tensor
 
     def rehearse(self, block_ids: torch.Tensor) -> None:
         """Do nothing: ids in host memory are converted by NumPy."""
 
 
 class GpuHome:
-    """A cache on a GPU, CUDA's or HIP's: calls only queue work."""
+    """A cache on a GPU, CUDA's or HIP's: calls only queue work.
+
+    Not for two caches: it remembers which streams use the table of one.
+    """
 
     def __init__(self, index: int) -> None:
         """Take the GPU that torch numbers `index`."""
+        torch.cuda.current_device()  # makes torch ready, as `current` expects it
         self._index = index
         self.device = torch.device("cuda", index)
+        self._streams: dict[int, torch.cuda.Stream] = {}
+        self._lanes = _LANES.setdefault(index, {})
+        self._any_lane = TorchLane(self.device)
+
+    def is_current(self) -> bool:
+        """Return whether this GPU is torch's current device."""
+        # torch.cuda.current_device() without its look whether torch is ready.
+        return torch._C._cuda_getDevice() == self._index  # noqa: SLF001
 
     def current(self) -> AbstractContextManager[object]:
         """Return a context with this GPU as torch's current device."""
-        if torch.cuda.current_device() == self._index:
-            return _ALREADY_CURRENT
         return torch.cuda.device(self._index)
 
     def is_capturing(self) -> bool:
         """Return whether this GPU's current stream is captured; needs `current`."""
-        return torch.cuda.is_current_stream_capturing()
+        # The default stream, which has handle 0, cannot be.
+        return bool(
+            torch._C._cuda_getCurrentRawStream(self._index)  # noqa: SLF001
+            and torch.cuda.is_current_stream_capturing()
+        )
 
-    def stage(self, block_ids: Int64Array) -> torch.Tensor:
-        """Copy ids through pinned memory of torch's own, reused only after the copy.
+    def stream(self, table: torch.Tensor) -> int:
+        """Return the current stream's handle, recorded once as a user of the table.
 
-        A copy from pinned memory of the caller would read it after `zero` has returned:
-        seen on an H200 at every size (design.md, section 8).
+        The record lasts as long as the table's memory does.
         """
-        pinned = torch.empty(len(block_ids), dtype=torch.int64, pin_memory=True)
-        np.copyto(pinned.numpy(), block_ids)
-        return pinned.to(self.device, non_blocking=True)
+        # As Triton does it: `torch.cuda.current_stream` makes an object each time.
+        handle = torch._C._cuda_getCurrentRawStream(self._index)  # noqa: SLF001
+        if handle not in self._streams:
+            if len(self._streams) == MOST_STREAMS:
+                self._streams.clear()
+            stream = torch.cuda.current_stream(self._index)
+            table.record_stream(stream)
+            self._streams[handle] = stream
+        return handle
 
-    def hold(self, *tensors: torch.Tensor) -> None:
-        """Record the current stream as a user of the tensors' memory.
+    def hold(self, block_ids: torch.Tensor, stream: int) -> None:
+        """Record a stream that `stream` returned as a user of the ids' memory.
 
         Free of cost in the allocator where the memory belongs to that very stream.
         """
-        stream = torch.cuda.current_stream(self._index)
-        for tensor in tensors:
-            tensor.record_stream(stream)
+        block_ids.record_stream(self._streams[stream])
+
+    def lane(self, stream: int, n_blocks: int) -> Lane:
+        """Return the lane of a stream, or torch's for what is too long for it."""
+        lane = self._lanes.get(stream)
+        if lane is None:
+            lane = self._new_lane(stream)
+        return lane if n_blocks <= PAGE_IDS else self._any_lane
+
+    def pointer(self, tensor: torch.Tensor, first: int) -> int:
+        """Return an address: of a tensor Triton asks it, and the driver about it."""
+        return tensor.data_ptr() + first * ID_BYTES
 
     def rehearse(self, block_ids: torch.Tensor) -> None:
         """Convert ids from every dtype: the first use of each loads a kernel."""
         for dtype in INTEGER_DTYPES:
             converted(block_ids.to(dtype))
+
+    def _new_lane(self, stream: int) -> Lane:
+        copy = None if torch.version.hip else host_to_device_copy()
+        if copy is None or len(self._lanes) >= MOST_LANES:
+            return self._any_lane
+        return self._lanes.setdefault(stream, CudaLane(self.device, copy))
 
 
 def converted(block_ids: torch.Tensor) -> torch.Tensor:

@@ -6,18 +6,23 @@ platform) on the caller's current stream; it waits for nothing.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from kvzero.errors import CaptureError, LayoutError
-from kvzero.layout import MAX_BLOCKS, check_int
+from kvzero.layout import MAX_BLOCKS, Int64Array, check_int
 from kvzero.limits import INT32_MAX
 from kvzero.views import layout_of_tensors, storages_of
-from kvzero.zeroer.block_ids import check_device_block_ids, host_block_ids
+from kvzero.zeroer.block_ids import (
+    are_as_kernels_read_them,
+    check_device_block_ids,
+    host_block_ids,
+)
 from kvzero.zeroer.chunks import (
     CHUNK_BYTES,
+    LINE_BYTES,
     ROW_FIELDS,
     Integers,
     Segments,
@@ -28,10 +33,14 @@ from kvzero.zeroer.chunks import (
 from kvzero.zeroer.homes import converted, home_of
 from kvzero.zeroer.kernels import zero_chunks
 from kvzero.zeroer.plan import NUM_WARPS, Launch, plan_launches
+from kvzero.zeroer.quick_kernel import QuickKernel
 
 BIG_PAGE_BYTES = 2**18
-"""Mean page from which a block's chunks run together. 1 MiB pages gained by it on an
-H200 and 32 KiB pages lost (design.md, section 8); between them it is a guess."""
+"""Page that holds a block's average byte from which the block's chunks run together:
+1 MiB pages gained 3 per cent by it on an H200 and 32 KiB pages lost 3; between them it
+is a guess."""
+MOST_PREPARED = 256
+"""Lengths of block lists whose launches a zeroer keeps ready."""
 
 NestedTensors = Sequence[torch.Tensor | Sequence[torch.Tensor]]
 
@@ -72,13 +81,14 @@ class KVBlockZeroer:
         self._owners = owners
         self._home = home_of(device)
         self.device = self._home.device
-        self._chunks_inside = int(_runs_chunks_together(joined))
+        self._chunks_inside = _runs_chunks_together(joined)
         # Without a chunk there still is a row for the warm-up, which reads it.
         with self._home.current():
             self._rows = torch.from_numpy(
                 table.rows if len(table.rows) else np.zeros((1, ROW_FIELDS), np.int64)
             ).to(self.device)
-        self._compiled: Any = None  # Any: Triton's compiled kernel has no public type
+        self._kernel: QuickKernel | None = None
+        self._prepared: dict[int, tuple[_Step, ...]] = {}
         self._is_warm = False
 
     @classmethod
@@ -160,7 +170,7 @@ class KVBlockZeroer:
             LayoutError: That is no length of a list.
         """
         check_int("n_blocks", n_blocks, 0, INT32_MAX)
-        return plan_launches(n_blocks, self._groups)
+        return plan_launches(n_blocks, self._groups, chunks_inside=self._chunks_inside)
 
     def warmup(self) -> None:
         """Compile, load and launch everything that `zero` uses, without writing a byte.
@@ -170,9 +180,14 @@ class KVBlockZeroer:
         """
         with self._home.current():
             self._refuse_capture("warmup()", "call it before the capture")
-            nowhere = self._home.stage(np.array([-1], np.int64))
-            self._home.rehearse(nowhere)
-            self._run(Launch(range(1), range(1), first_row=0), nowhere)
+            stream = self._home.stream(self._rows)
+            lane = self._home.lane(stream, 1)
+            with lane.lock:
+                nowhere = lane.put(np.array([-1], np.int64))
+                self._home.rehearse(nowhere[:1])
+                # A row is there even where there is no chunk.
+                step = self._step(Launch(range(1), range(1), first_row=0))
+                self._run_first(step, nowhere)
             self._is_warm = True
 
     def zero(
@@ -200,65 +215,118 @@ class KVBlockZeroer:
             CaptureError: The current stream is being captured, and the kernel is not
                 warm or the ids are not contiguous int64 on the device.
         """
-        if isinstance(block_ids, torch.Tensor) and block_ids.device.type != "cpu":
-            check_device_block_ids(block_ids, self.device)
-            if block_ids.numel():
-                with self._home.current():
-                    self._zero_device_ids(block_ids)
-            return
-        ids = host_block_ids(block_ids, self.num_blocks)
-        if len(ids):
+        if not self._home.is_current():
             with self._home.current():
-                self._refuse_capture(
-                    "block_ids of the host",
-                    "a replay would read them again: pass int64 ids on the device",
-                )
-                self._launch(self._home.stage(ids))
+                self.zero(block_ids)
+        elif isinstance(block_ids, torch.Tensor) and not block_ids.is_cpu:
+            self._zero_device_ids(block_ids)
+        else:
+            ids = host_block_ids(block_ids, self.num_blocks)
+            if len(ids):
+                self._zero_host_ids(ids)
+
+    def _zero_host_ids(self, block_ids: Int64Array) -> None:
+        self._refuse_capture(
+            "block_ids of the host",
+            "a replay would read them again: pass int64 ids on the device",
+        )
+        stream = self._home.stream(self._rows)
+        lane = self._home.lane(stream, len(block_ids))
+        with lane.lock:
+            self._launch(lane.put(block_ids), len(block_ids), stream)
 
     def _zero_device_ids(self, block_ids: torch.Tensor) -> None:
-        if block_ids.dtype != torch.int64 or not block_ids.is_contiguous():
+        is_ready = are_as_kernels_read_them(block_ids, self.device)
+        if not is_ready:
+            check_device_block_ids(block_ids, self.device)
+        n_blocks = block_ids.numel()
+        if not n_blocks:
+            return
+        if not is_ready:
             self._refuse_capture(
                 f"block_ids.dtype={block_ids.dtype}, stride={block_ids.stride()}",
                 "a replay would not convert them: pass contiguous int64 ids",
             )
-            self._home.hold(block_ids)
-            block_ids = converted(block_ids)
-        self._launch(block_ids)
-
-    def _launch(self, block_ids: torch.Tensor) -> None:
         if not self._is_warm:
             self._refuse_capture("first launch", "call warmup() before the capture")
-        # The memory of either may belong to another stream, which would reuse it once
-        # its owner drops it, before this stream has read it.
-        self._home.hold(self._rows, block_ids)
-        for launch in plan_launches(len(block_ids), self._groups):
-            self._run(launch, block_ids)
+        stream = self._home.stream(self._rows)
+        # Their memory may belong to another stream, which would reuse it once its owner
+        # drops it, before this stream has read it.
+        self._home.hold(block_ids, stream)
+        ids = block_ids if is_ready else converted(block_ids)
+        self._launch(ids, n_blocks, stream)
+
+    def _launch(self, block_ids: torch.Tensor, n_blocks: int, stream: int) -> None:
+        """Queue the launches for the first `n_blocks` ids on the current stream."""
+        for step in self._prepared.get(n_blocks) or self._prepare(n_blocks):
+            if self._kernel is None:
+                self._run_first(step, block_ids)
+                continue
+            _, x, y, rows, first_block, rest = step
+            ids = self._home.pointer(block_ids, first_block)
+            self._kernel.launch(x, y, stream, rows, ids, *rest)
         self._is_warm = True
 
-    def _run(self, launch: Launch, block_ids: torch.Tensor) -> None:
-        """Make one launch on the current stream."""
-        blocks, chunks = launch.blocks, launch.chunks
+    def _prepare(self, n_blocks: int) -> tuple["_Step", ...]:
+        """Return the launches for a block list of that length, and keep them."""
+        if len(self._prepared) >= MOST_PREPARED:
+            self._prepared.clear()
+        steps = tuple(self._step(launch) for launch in self.plan(n_blocks))
+        self._prepared[n_blocks] = steps
+        return steps
+
+    def _step(self, launch: Launch) -> "_Step":
+        rows = self._home.pointer(self._rows, launch.first_row * ROW_FIELDS)
         arguments = (
-            self._rows[launch.first_row :] if launch.first_row else self._rows,
-            block_ids[blocks.start :] if blocks.start else block_ids,
             self.num_blocks,
-            len(chunks) if self._chunks_inside else len(blocks),
-            self._chunks_inside,
+            int(launch.chunks_inside),
             launch.row_shift,
             CHUNK_BYTES,
+            LINE_BYTES,
             ROW_FIELDS,
         )
-        if self._compiled is not None:
-            self._compiled[launch.grid](*arguments)
-            return
-        # Triton's interpreter compiles nothing, and comes here on every call.
-        self._compiled = zero_chunks[launch.grid](*arguments, num_warps=NUM_WARPS)
+        return _Step(launch, *launch.grid[:2], rows, launch.blocks.start, arguments)
+
+    def _run_first(self, step: "_Step", block_ids: torch.Tensor) -> None:
+        """Make a launch through Triton's compiler, which has the kernel afterwards.
+
+        Triton's interpreter compiles nothing, and comes here on every call.
+        """
+        first_row = step.launch.first_row
+        compiled = zero_chunks[step.launch.grid](
+            self._rows[first_row:],
+            block_ids[step.first_block :],
+            *step.rest,
+            num_warps=NUM_WARPS,
+        )
+        if compiled is not None:
+            self._kernel = QuickKernel(compiled)
 
     def _refuse_capture(self, what: str, remedy: str) -> None:
         if self._home.is_capturing():
             raise CaptureError(
                 f"{what}, but must not be used in CUDA graph capture: {remedy}"
             )
+
+
+class _Step(NamedTuple):
+    """One launch, ready to be made.
+
+    Attributes:
+        launch: What it is.
+        x: Its grid in x.
+        y: Its grid in y.
+        rows: Its rows of the table, as a compiled kernel takes them.
+        first_block: Its first position in the block list.
+        rest: All arguments after the table and the ids.
+    """
+
+    launch: Launch
+    x: int
+    y: int
+    rows: Any  # Any: an address or a tensor, whatever `Home.pointer` returns
+    first_block: int
+    rest: tuple[int, ...]
 
 
 def _flat(tensors: NestedTensors) -> Iterator[torch.Tensor]:
@@ -289,4 +357,6 @@ def _runs_chunks_together(segments: Segments) -> bool:
     if not len(address):
         return True
     is_packed = address.max() - address.min() < stride.min()
-    return bool(is_packed or page.mean() >= BIG_PAGE_BYTES)
+    # By bytes, not by pages: one of 2 MiB among 180 of 1 KiB is what takes the time.
+    page_of_average_byte = np.average(page, weights=page.astype(np.float64))
+    return bool(is_packed or page_of_average_byte >= BIG_PAGE_BYTES)

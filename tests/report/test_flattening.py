@@ -27,7 +27,7 @@ def test_flatten_keeps_comments_decorators_and_docstrings_of_constants() -> None
     code = flatten([OURS], STAND_INS).code
     assert "@triton.jit(do_not_specialize=RUNTIME_ARGUMENTS)\ndef zero_chunks" in code
     assert "    # The aligned middle." in code
-    assert 'CHUNK_BYTES = 4096\n"""Bytes of a chunk' in code
+    assert 'CHUNK_BYTES = 4096\n"""Bytes of a window' in code
 
 
 def test_flatten_names_the_imports_of_other_packages() -> None:

@@ -12,9 +12,11 @@ import torch
 from numpy.typing import NDArray
 
 from kvzero.zeroer import KVBlockZeroer, chunks, plan
+from kvzero.zeroer.chunks import CHUNK_BYTES, LINE_BYTES, ROW_FIELDS
+from kvzero.zeroer.kernels import zero_chunks
 
 GUARD_BYTES = 80
-PAGES = [1, 2, 3, 7, 15, 16, 17, 31, 33, 100, 1168, 4095, 4096, 4097, 4111, 4112, 8200]
+PAGES = [1, 3, 15, 16, 17, 31, 100, 1168, 3968, 3969, 4095, 4096, 4097, 4112, 8200]
 
 
 class Cache:
@@ -67,8 +69,11 @@ def check(draw: random.Random) -> None:
     block_ids = [draw.randrange(cache.num_blocks) for _ in range(draw.randint(0, 5))]
     before, expected = cache.memory.clone(), cache.after(block_ids)
     most, single = draw.choice([(2**24, 2**20), (5, 2**20), (2**24, 2), (64, 3)])
+    most_y = draw.choice([2, 3, 2**16 - 1])
     with (
-        mock.patch.object(plan, "MAX_PROGRAMS", most),
+        mock.patch.object(plan, "MOST_X", most),
+        mock.patch.object(plan, "MOST_Y", most_y),
+        mock.patch.object(plan, "MOST_PROGRAMS", max(most, 40)),
         mock.patch.object(chunks, "MAX_SINGLE_CHUNKS", single),
         mock.patch.object(chunks, "ROW_SHIFTS", (2, 4)),
     ):
@@ -89,11 +94,24 @@ def check_ids_outside_the_cache() -> None:
     before = cache.memory.clone()
     zeroer = cache.zeroer()
     far = [-1, cache.num_blocks, 2**62, -(2**63), 2**63 - 1]
-    zeroer._launch(torch.tensor(far))  # the way of device ids
+    zeroer._launch(torch.tensor(far), len(far), 0)  # the way of device ids
     assert torch.equal(cache.memory, before)
+
+
+def check_an_id_outside_a_cache_of_huge_pages() -> None:
+    """Launch where the empty page lies 64 GiB before its window: still no store.
+
+    The distance counts 2**32 vectors less the chunk's 256, which 32 bits would wrap.
+    """
+    memory = torch.full((8192,), 0xA5, dtype=torch.uint8)
+    row = torch.tensor([memory.data_ptr(), 2**46, 2**45, 2**36 - CHUNK_BYTES])
+    ids = torch.tensor([-1])
+    zero_chunks[1, 1, 1](row, ids, 1, 1, 0, CHUNK_BYTES, LINE_BYTES, ROW_FIELDS)
+    assert (memory == 0xA5).all()
 
 
 if __name__ == "__main__":
     for seed in range(50):
         check(random.Random(seed))
     check_ids_outside_the_cache()
+    check_an_id_outside_a_cache_of_huge_pages()

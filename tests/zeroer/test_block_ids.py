@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 
 from kvzero.errors import BlockIdError, KvzeroError
 from kvzero.zeroer import KVBlockZeroer
-from kvzero.zeroer.block_ids import check_device_block_ids, host_block_ids
+from kvzero.zeroer.block_ids import (
+    LONG_LIST,
+    check_device_block_ids,
+    host_block_ids,
+)
 
 BLOCKS = 4
 DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -49,6 +53,32 @@ def test_first_id_outside_the_cache_is_named(ids: list[int]) -> None:
     assert str(error.value).startswith(
         f"block_ids[{bad[0]}]={ids[bad[0]]}, but must be in range(num_blocks=100)"
     )
+
+
+anything = (
+    st.integers(-3, 2**33 + 3)
+    | st.booleans()
+    | st.floats()
+    | st.none()
+    | st.text("i", max_size=12)
+    | st.binary(max_size=12)
+    | st.lists(st.integers(0, 3), max_size=3)
+    | st.integers(0, 3).map(np.int64)
+    | st.sampled_from([np.True_, np.zeros(5, np.uint8), torch.tensor(1)])
+)
+
+
+@given(st.lists(anything, max_size=4), st.integers(0, LONG_LIST + 8), st.booleans())
+def test_long_lists_are_judged_element_by_element(
+    ids: list[Any], zeros: int, as_tuple: bool
+) -> None:
+    long = [0] * zeros + ids + [0] * LONG_LIST
+    given_ids = tuple(long) if as_tuple else long
+    if all(type(i) in (int, np.int64) and 0 <= i < 2**33 for i in ids):
+        assert host_block_ids(given_ids, 2**33).tolist() == long
+        return
+    with pytest.raises(BlockIdError, match=r"^block_ids\[\d+\]="):
+        host_block_ids(given_ids, 2**33)
 
 
 @given(st.integers(-3, 12), st.integers(-3, 12), st.integers(-4, 4).filter(bool))

@@ -1,5 +1,6 @@
 """Chunks cover exactly the pages, whatever the sizes, addresses and overlaps."""
 
+from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
@@ -13,7 +14,7 @@ from kvzero.layout import Int64Array
 from kvzero.zeroer import chunks
 from kvzero.zeroer.chunks import (
     CHUNK_BYTES,
-    VECTOR_BYTES,
+    LINE_BYTES,
     ChunkTable,
     Segments,
     checked_segments,
@@ -47,70 +48,84 @@ def covered(begin: Int64Array, size: Int64Array) -> NDArray[np.int64]:
     return np.cumsum(steps)[:-1]
 
 
-def chunks_of(table: ChunkTable) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return address, block stride and size of every chunk, row by row."""
+class Chunks(NamedTuple):
+    """What the programs of one block zero, and the block stride of each."""
+
+    begin: Int64Array
+    size: Int64Array
+    stride: Int64Array
+    window: Int64Array
+
+
+def chunks_of(table: ChunkTable, block: int = 0) -> Chunks:
+    """Return the chunks of a block as the kernel finds them, row by row."""
     found: list[Int64Array] = []
     for group in table.groups:
         rows = table.rows[group.first_row :][: group.chunks >> group.shift]
         found.extend(
-            rows[:, :3] + np.array([index * CHUNK_BYTES, 0, 0])
+            rows + np.array([0, 0, 0, index * CHUNK_BYTES])
             for index in range(2**group.shift)
         )
-    address, stride, size = np.concatenate(found).T
-    return address, stride, size
+    address, stride, size, offset = np.concatenate(found).T
+    page = address + block * stride
+    window = page // LINE_BYTES * LINE_BYTES + offset
+    begin = np.maximum(page, window)
+    end = np.maximum(np.minimum(page + size, window + CHUNK_BYTES), begin)
+    return Chunks(begin, end - begin, stride, window)
 
 
-@given(segment_lists(), st.sampled_from([0, 7, 2**20]))
+@given(segment_lists(), st.integers(0, 300), st.sampled_from([0, 7, 2**20]))
 def test_chunks_cover_the_pages_and_nothing_else(
-    segments: Segments, max_single: int
+    segments: Segments, block: int, max_single: int
 ) -> None:
     with mock.patch.object(chunks, "MAX_SINGLE_CHUNKS", max_single):
         table = chunk_table(merged(segments))
+    here = chunks_of(table, block)
     for stride in np.unique(segments.stride_bytes):
         alike = segments.take(np.flatnonzero(segments.stride_bytes == stride))
-        address, strides, size = chunks_of(table)
-        here = strides == stride
+        shift = block * stride
         expected = covered(alike.address, alike.page_bytes) > 0
-        seen = covered(address[here], size[here])
+        mine = here.stride == stride
+        seen = covered(here.begin[mine] - shift, here.size[mine])
         # Each byte once: pages of one stride are merged before they are cut.
-        assert seen.tolist() == expected.tolist()
+        assert seen[: len(expected)].tolist() == expected.tolist()
+        assert not seen[len(expected) :].any()
 
 
-@given(segment_lists(), st.integers(0, 15), st.sampled_from([0, 2**20]))
-def test_vector_stores_of_a_chunk_reach_its_whole_middle(
-    segments: Segments, shift: int, max_single: int
-) -> None:
-    with mock.patch.object(chunks, "MAX_SINGLE_CHUNKS", max_single):
-        address, stride, size = chunks_of(chunk_table(merged(segments)))
-    # Blocks whose stride is no multiple of 16 begin at every remainder in turn.
-    begin = address + np.where(stride % VECTOR_BYTES, shift, 0)
-    middle = (begin + size) // VECTOR_BYTES - -(-begin // VECTOR_BYTES)
-    assert (size > 0).all()
-    assert (middle * VECTOR_BYTES <= CHUNK_BYTES).all()
-
-
-@pytest.mark.parametrize("stride", [2**14, 2**14 + 1])
+@pytest.mark.parametrize("stride", [2**14, 2**14 + 64, 2**14 + 16, 2**14 + 1])
 @pytest.mark.parametrize("around", [CHUNK_BYTES, 2 * CHUNK_BYTES])
-def test_chunks_hold_at_most_their_vectors_at_every_boundary(
+def test_every_block_has_its_chunks_and_some_block_needs_them_all(
     stride: int, around: int
 ) -> None:
-    for page in range(around - 20, around + 50):
-        for shift in range(16):
-            segments = checked_segments([BASE + shift], [stride], [page], 2)
-            address, _, size = chunks_of(chunk_table(segments))
-            begin = np.add.outer(np.arange(16 if stride % 16 else 1), address)
-            middle = (begin + size) // VECTOR_BYTES - -(-begin // VECTOR_BYTES)
-            assert (middle * VECTOR_BYTES).max() <= CHUNK_BYTES
-            assert size.min() > 0
+    blocks = np.arange(LINE_BYTES)
+    for page in range(around - 140, around + 20, 7):
+        for shift in range(0, 128, 5):
+            segments = checked_segments([BASE + shift], [stride], [page], 128)
+            table = chunk_table(segments)
+            last = table.rows[-1, 3]
+            in_line = (BASE + shift + blocks * stride) % LINE_BYTES
+            assert (in_line + page <= last + CHUNK_BYTES).all()
+            assert (in_line + page > last).any()
+
+
+@given(segment_lists(), st.integers(0, 300))
+def test_programs_of_a_page_share_no_line(segments: Segments, block: int) -> None:
+    found = chunks_of(chunk_table(merged(segments)), block)
+    assert (found.window % LINE_BYTES == 0).all()
+    inside = found.begin != found.window
+    # Only the first chunk of a page begins inside a line: where the page does.
+    assert inside.sum() <= len(segments.address)
 
 
 @given(segment_lists(), st.sampled_from([0, 2**20]))
-def test_chunks_are_no_more_than_pages_need(
+def test_chunks_are_no_more_than_lines_need(
     segments: Segments, max_single: int
 ) -> None:
     with mock.patch.object(chunks, "MAX_SINGLE_CHUNKS", max_single):
         table = chunk_table(merged(segments))
-    assert table.num_chunks <= int((-(-segments.page_bytes // CHUNK_BYTES)).sum())
+    lines = -(-(segments.page_bytes + LINE_BYTES - 1) // LINE_BYTES)
+    most = -(-lines * LINE_BYTES // CHUNK_BYTES)
+    assert table.num_chunks <= int(most.sum())
     assert sum(g.chunks >> g.shift for g in table.groups) == len(table.rows)
 
 
@@ -122,16 +137,6 @@ def test_merged_segments_of_one_stride_do_not_touch(segments: Segments) -> None:
     for value in np.unique(stride):
         here = stride == value
         assert (np.diff(address[here]) > page[here][:-1]).all()
-
-
-@given(st.integers(0, 15), page_sizes)
-def test_aligned_stride_leaves_odd_bytes_at_the_ends_of_a_page_only(
-    shift: int, page: int
-) -> None:
-    stride = 16 * 100_000
-    rows = chunk_table(checked_segments([BASE + shift], [stride], [page], 3)).rows
-    assert (rows[1:, 0] % VECTOR_BYTES == 0).all()
-    assert ((rows[:-1, 0] + rows[:-1, 2]) % VECTOR_BYTES == 0).all()
 
 
 def test_table_of_huge_pages_stays_small() -> None:
@@ -192,3 +197,9 @@ def test_segments_that_cannot_be_are_refused(
 ) -> None:
     with pytest.raises(LayoutError, match=message):
         checked_segments(*columns, num_blocks=3)
+
+
+def test_narrow_pages_stay_among_the_wide_ones() -> None:
+    addresses, strides = [0, 10_000, 20_000, 30_000], [8192, 1024, 8192, 1024]
+    joined = merged(checked_segments(addresses, strides, strides, 1))
+    assert joined.address.tolist() == addresses

@@ -1,6 +1,7 @@
 """What only a GPU shows: streams, staging, graphs, the current device, no waiting."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 import torch
 
 from kvzero.errors import BlockIdError, CaptureError
-from kvzero.zeroer import KVBlockZeroer
+from kvzero.zeroer import KVBlockZeroer, homes
 from kvzero.zeroer.kernels import zero_chunks
+from kvzero.zeroer.staging import PAGE_IDS, CudaLane
 
 pytestmark = [
     pytest.mark.gpu,
@@ -155,6 +157,49 @@ def test_staging_memory_is_not_reused_before_it_was_copied(cache: Cache) -> None
     for block_id in range(48):
         cache.zeroer.zero([block_id])
     assert cache.holds(list(range(48)))
+
+
+def test_full_pages_of_ids_are_not_reused_before_they_were_copied(cache: Cache) -> None:
+    hold_stream()
+    for block_id in range(40):
+        cache.zeroer.zero([block_id] * (PAGE_IDS // 8))
+    torch.full((PAGE_IDS,), 63).pin_memory()  # would take the memory of a page
+    assert cache.holds(list(range(40)))
+
+
+@pytest.mark.parametrize("count", [PAGE_IDS, PAGE_IDS + 1])
+def test_lists_of_a_page_and_more_are_taken(cache: Cache, count: int) -> None:
+    cache.zeroer.zero([9] * (count - 1) + [8])
+    cache.zeroer.zero([7])
+    assert cache.holds([7, 8, 9])
+
+
+def test_threads_of_one_stream_keep_their_ids_apart(cache: Cache) -> None:
+    def zero(first: int) -> None:
+        for block_id in range(first, NUM_BLOCKS, 4):
+            cache.zeroer.zero([block_id] * 50)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(zero, range(4)))
+    assert cache.holds(list(range(NUM_BLOCKS)))
+
+
+def test_lists_on_more_streams_than_lanes_are_taken(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(homes, "MOST_LANES", 0)
+    monkeypatch.setattr(homes, "MOST_STREAMS", 1)
+    for block_id in (1, 2):
+        stream = side_stream()
+        with torch.cuda.stream(stream):
+            cache.zeroer.zero([block_id])
+        stream.synchronize()
+    assert cache.holds([1, 2])
+
+
+def test_driver_that_refuses_a_copy_leaves_it_to_torch() -> None:
+    lane = CudaLane(torch.device("cuda:0"), lambda *_: 1)
+    assert lane.put(np.array(IDS))[: len(IDS)].tolist() == IDS
 
 
 def test_zeroing_runs_on_the_current_stream(cache: Cache) -> None:

@@ -17,6 +17,9 @@ from kvzero.zeroer.zeroer import _common_device
 class Recorder:
     """Stands for the kernel, compiled or not, and notes what is launched."""
 
+    function = 11
+    packed_metadata = (1, 1, 0)
+
     def __init__(self) -> None:
         self.launches: list[tuple[Grid, tuple[object, ...]]] = []
         self.through_jit = 0
@@ -29,9 +32,22 @@ class Recorder:
 
         return launch
 
+    def _run(self, x: int, y: int, z: int, stream: int, *values: object) -> None:
+        """Note what Triton's launcher would get."""
+        assert stream == 0
+        assert values[:5] == (self.function, self.packed_metadata, None, None, None)
+        self.launches.append(((x, y, z), values[5:]))
+
 
 def rows_of(zeroer: KVBlockZeroer) -> list[list[int]]:
     return zeroer._rows[: zeroer.num_chunks].tolist()
+
+
+def make(page_bytes: int = 8, num_blocks: int = 9) -> KVBlockZeroer:
+    """Return a zeroer of one segment that nobody runs."""
+    return KVBlockZeroer.from_segments(
+        [0], [page_bytes], [page_bytes], num_blocks, "cpu"
+    )
 
 
 def test_tensors_give_the_pages_of_their_blocks() -> None:
@@ -107,15 +123,21 @@ def test_extra_memory_is_the_table() -> None:
         ([0, 4096], 1024, True),  # packed in one stride
         ([0, 2**30], 1024, False),  # far apart, small pages
         ([0, 2**30], 2**18, True),  # far apart, big pages
+        ([0, *(2**30 * i for i in range(1, 99))], 2**19, True),  # one big among small
     ],
 )
 def test_order_of_programs_follows_the_layout(
     addresses: list[int], page_bytes: int, together: bool
 ) -> None:
     zeroer = KVBlockZeroer.from_segments(
-        addresses, [2**20] * 2, [page_bytes] * 2, 2, "cpu"
+        addresses,
+        [2**20] * len(addresses),
+        [page_bytes] * 2 + [1024] * (len(addresses) - 2),
+        2,
+        "cpu",
     )
-    assert bool(zeroer._chunks_inside) == together
+    assert zeroer._chunks_inside == together
+    assert zeroer.plan(3)[0].chunks_inside == together
 
 
 def test_calls_make_exactly_the_planned_launches() -> None:
@@ -124,7 +146,8 @@ def test_calls_make_exactly_the_planned_launches() -> None:
     plan.plan_launches.cache_clear()
     with (
         mock.patch.object(zeroer, "zero_chunks", recorder),
-        mock.patch.object(plan, "MAX_PROGRAMS", 32),
+        mock.patch.object(plan, "MOST_X", 32),
+        mock.patch.object(plan, "MOST_Y", 2),
     ):
         made.zero(range(50))
         planned = made.plan(50)
@@ -135,12 +158,13 @@ def test_calls_make_exactly_the_planned_launches() -> None:
         rows, ids = arguments[:2]
         assert isinstance(rows, torch.Tensor)
         assert isinstance(ids, torch.Tensor)
-        assert rows[0].tolist() == made._rows[launch.first_row].tolist()
+        here = rows.view(-1)[: made._rows.shape[1]]
+        assert here.tolist() == made._rows[launch.first_row].tolist()
         assert ids[: len(launch.blocks)].tolist() == list(launch.blocks)
 
 
 def test_kernel_is_looked_up_once() -> None:
-    made = KVBlockZeroer.from_segments([0], [8], [8], 9, "cpu")
+    made = make()
     recorder = Recorder()
     with mock.patch.object(zeroer, "zero_chunks", recorder):
         made.warmup()
@@ -148,7 +172,7 @@ def test_kernel_is_looked_up_once() -> None:
         made.zero([])
         made.zero((1, 2))
     assert recorder.through_jit == 1
-    assert [grid for grid, _ in recorder.launches] == [(1, 1, 1), (1, 1, 1), (2, 1, 1)]
+    assert [grid for grid, _ in recorder.launches] == [(1, 1, 1), (1, 1, 1), (1, 2, 1)]
 
 
 def test_warmup_lists_no_block_of_the_cache() -> None:
@@ -169,7 +193,7 @@ def test_warmup_lists_no_block_of_the_cache() -> None:
 
 
 def test_ids_are_copied_before_the_call_returns() -> None:
-    made = KVBlockZeroer.from_segments([0], [8], [8], 9, "cpu")
+    made = make()
     recorder, ids = Recorder(), torch.tensor([1, 2])
     with mock.patch.object(zeroer, "zero_chunks", recorder):
         made.zero(ids)
@@ -177,3 +201,15 @@ def test_ids_are_copied_before_the_call_returns() -> None:
     launched = recorder.launches[0][1][1]
     assert isinstance(launched, torch.Tensor)
     assert launched.tolist() == [1, 2]
+
+
+def test_launches_of_many_lengths_are_not_kept_for_ever() -> None:
+    made, recorder = make(num_blocks=2), Recorder()
+    with (
+        mock.patch.object(zeroer, "zero_chunks", recorder),
+        mock.patch.object(zeroer, "MOST_PREPARED", 3),
+    ):
+        for count in (1, 2, 3, 4, 5, 1):
+            made.zero([0] * count)
+            assert len(made._prepared) <= 3
+    assert [grid[1] for grid, _ in recorder.launches] == [1, 2, 3, 4, 5, 1]
