@@ -204,6 +204,36 @@ def may_be_zero(
     return subtract(intersect(tiles, memory), must)
 
 
+def reserved_pages(
+    case: Case,
+    block: int | None,
+    base_addresses: Int64Array | Sequence[int],
+    device: torch.device | str = "cpu",
+) -> Intervals:
+    """Return the bytes that a warm-up may zero: the pages of a reserved block.
+
+    Args:
+        case: The case.
+        block: `Contract.reserved_block`.
+        base_addresses: Address of each allocation, shape [allocations].
+        device: Where to compute.
+
+    Returns:
+        Absolute addresses; none where no block of the cache is reserved.
+    """
+    if block is None or block >= case.layout.num_blocks:
+        return no_bytes(device)
+    table = case.layout.table
+    bases = np.asarray(base_addresses, np.int64)
+    return _pages(
+        bases[table.allocation] + table.offset_bytes,
+        table.stride_bytes,
+        table.page_bytes,
+        np.array([block], np.int64),
+        device,
+    )
+
+
 def _pages(
     block_zero: Int64Array,
     strides: Int64Array,

@@ -45,7 +45,12 @@ def cases(
             executors that are slow.
     """
     contract = contract or Contract()
-    room = Room(contract.alignment_bytes, contract.one_page_size, max_bytes)
+    room = Room(
+        contract.alignment_bytes,
+        contract.one_page_size,
+        max_bytes,
+        contract.min_blocks,
+    )
     reach = draw_reach(draw, max_programs_hint)
     if draw_one(draw, SOURCES) == "views":
         layout = draw_view_layout(draw, room)

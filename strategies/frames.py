@@ -57,11 +57,13 @@ class Room:
         alignment_bytes: Every address, stride and page size is a multiple of it.
         one_page_size: All pages have one size.
         max_bytes: Memory of the whole layout, guards included.
+        min_blocks: Fewest blocks of the cache.
     """
 
     alignment_bytes: int = 1
     one_page_size: bool = False
     max_bytes: int = MAX_POOL_BYTES
+    min_blocks: int = 0
 
     def align(self, value: int) -> int:
         """Return the smallest allowed size that is not below `value`."""

@@ -61,14 +61,14 @@ def distance_spans() -> tuple[Span, ...]:
     return (*anywhere, *(far for _ in anywhere))
 
 
-def draw_num_blocks(draw: st.DrawFn) -> int:
+def draw_num_blocks(draw: st.DrawFn, min_blocks: int = 0) -> int:
     """Draw a number of blocks; shrinks towards 1, and an empty cache stays empty."""
-    return draw_integer(draw, *draw_one(draw, block_spans()))
+    return max(draw_integer(draw, *draw_one(draw, block_spans())), min_blocks)
 
 
 def draw_layout(draw: st.DrawFn, room: Room, reach: Reach) -> Layout:
     """Draw a layout; see `layouts`."""
-    num_blocks = draw_num_blocks(draw)
+    num_blocks = draw_num_blocks(draw, room.min_blocks)
     spread: Spread = draw_one(draw, SPREADS)
     distance = 0
     if spread != "close" and num_blocks:

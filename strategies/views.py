@@ -51,7 +51,7 @@ class Cache(NamedTuple):
 
 def draw_cache(draw: st.DrawFn, room: Room) -> Cache:
     """Draw the views of one cache; see `views`."""
-    num_blocks = draw_num_blocks(draw)
+    num_blocks = draw_num_blocks(draw, room.min_blocks)
     order = draw_one(draw, ORDERS)
     padded, split, separate = draw_one(draw, FORMS)
     dtype = draw_one(draw, DTYPES)
