@@ -103,6 +103,11 @@ def case_file_name(case: Case, slug: str) -> str:
     return f"{readable or 'case'}-{digest}.json"
 
 
+def case_file_text(case: Case, found: Finding | None = None) -> str:
+    """Return what a case file holds."""
+    return render(encode(Document(SCHEMA_VERSION, case, found))) + "\n"
+
+
 def write_case_file(path: Path | str, case: Case, found: Finding | None = None) -> None:
     """Write a case file, all of it or nothing, over any file of that name.
 
@@ -117,7 +122,7 @@ def write_case_file(path: Path | str, case: Case, found: Finding | None = None) 
     """
     path = Path(path)
     name = _shown_path(path)
-    content = (render(encode(Document(SCHEMA_VERSION, case, found))) + "\n").encode()
+    content = case_file_text(case, found).encode()
     _check_size(content, name, MAX_FILE_BYTES)
     _decode_document(content, name)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,6 +130,7 @@ def write_case_file(path: Path | str, case: Case, found: Finding | None = None) 
         try:
             file.write(content)
             file.flush()
+            os.fsync(file.fileno())  # or a crash may leave the name without its bytes
             Path(file.name).chmod(0o644)
             Path(file.name).replace(path)
         except BaseException:

@@ -24,6 +24,10 @@ class KnownFileError(CaseError):
     """A file of known findings that does not hold what it must."""
 
 
+class ConfigurationError(KvzeroError, ValueError):
+    """A setting, in a file or the environment, that is unknown or out of its range."""
+
+
 class BlockIdError(KvzeroError, ValueError):
     """A block id, or a list of them, that the zeroer refuses before any launch."""
 
@@ -42,6 +46,10 @@ class LaunchLimitError(KvzeroError, RuntimeError):
 
 class EnvironmentMissingError(KvzeroError):
     """Something that this machine or installation lacks: a GPU, an extra, memory."""
+
+
+class ReportError(KvzeroError):
+    """A report that cannot be written."""
 
 
 class InternalError(KvzeroError):

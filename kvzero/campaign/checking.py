@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvzero.campaign.confirming import confirm
+from kvzero.campaign.failing import FoundFailure
 from kvzero.campaign.fuzz import Budget, Fuzzer, cases_for
 from kvzero.campaign.judging import Judge
 from kvzero.campaign.known import Known
-from kvzero.campaign.outcome import RunResult, found_text, save_found
+from kvzero.campaign.outcome import RunResult
+from kvzero.campaign.saving import save_found_once
 from kvzero.campaign.tally import EXIT_NOTHING_JUDGED, Tally
 from kvzero.campaign.verify import preset_cases, verify
 from kvzero.errors import PropertyFailure
@@ -26,6 +28,7 @@ MAX_PROGRAMS = 200_000
 """Programs evaluated for one drawn case at most."""
 CASE_SECONDS = 30.0
 """Time of one case in a worker process: some machines compile slowly."""
+CASE_LIMITS = Isolation(CASE_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Check:
         strict_cost: A cost is a failure, too.
         regressions: Folder that failing cases are saved in.
         findings: Known findings, which do not count.
+        limits: Of the worker process that a case of another package's subject runs in.
     """
 
     max_examples: int = MAX_EXAMPLES
@@ -50,6 +54,7 @@ class Check:
     strict_cost: bool = False
     regressions: Path = Path("regressions")
     findings: tuple[Known, ...] = ()
+    limits: Isolation = CASE_LIMITS
 
     def __call__(self, subject: str | Subject) -> None:
         """Check a subject, known by name or given as it is.
@@ -62,8 +67,7 @@ class Check:
                 green; or a known finding no longer fails.
         """
         for cases, run in self._runs():
-            with self._judge(subject, cases) as judge:
-                self._refuse_stale(judge)
+            with self.judge(subject, cases) as judge:
                 self._refuse(judge, run(judge))
 
     def _runs(self) -> Iterator[tuple[int | None, Callable[[Judge], Tally]]]:
@@ -82,14 +86,23 @@ class Check:
             raise KeyboardInterrupt
         for found in tally.found.values():
             if judge.counts(found.violation):
-                save_found(found, self.regressions)
+                save_found_once(found, judge, self.regressions)
         return tally
 
     @contextmanager
-    def _judge(self, subject: str | Subject, cap: int | None) -> Iterator[Judge]:
+    def judge(self, subject: str | Subject, cap: int | None) -> Iterator[Judge]:
+        """Hold what judges a subject, with the processes and memory that this takes.
+
+        Args:
+            subject: Its name, or the subject.
+            cap: Programs evaluated for one case at most; None: no limit.
+
+        Raises:
+            PropertyFailure: A known finding no longer fails.
+        """
         name = self.executor or default_executor_name()
         is_foreign = isinstance(subject, str) and not is_built_in(subject)
-        isolation = Isolation(CASE_SECONDS) if is_foreign else None
+        isolation = self.limits if is_foreign else None
         executor = executor_named(name, max_programs=cap, isolation=isolation)
         fallback = None
         if name == "device":
@@ -99,7 +112,9 @@ class Check:
         try:
             if isinstance(subject, str):
                 subject = subject_for(subject, executor)
-            yield Judge(subject, executor, fallback, self.strict_cost)
+            judge = Judge(subject, executor, fallback, self.strict_cost)
+            self._refuse_stale(judge)
+            yield judge
         finally:
             for each in (executor, fallback):
                 _close(each)
@@ -117,9 +132,9 @@ class Check:
         """Raise what a run found."""
         name, strict = judge.subject.name, self.strict_cost
         result = RunResult(name, judge.executor.name, tally, 0.0, strict)
-        texts = [found_text(f) for f in result.found if judge.counts(f.violation)]
-        if texts:
-            raise PropertyFailure("\n\n".join(texts))
+        found = [each for each in result.found if judge.counts(each.violation)]
+        if found:
+            raise FoundFailure(found)
         if result.exit_code == EXIT_NOTHING_JUDGED:
             reasons = "; ".join(f"{what}: {why}" for what, why in tally.not_judged)
             raise PropertyFailure(f"nothing of {name} was judged: {reasons}")

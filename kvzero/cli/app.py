@@ -8,7 +8,7 @@ failed, 5 nothing judged, 130 interrupted before a fault was found.
 import secrets
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import partial
@@ -41,7 +41,22 @@ from kvzero.campaign.verify import (
 )
 from kvzero.campaign.verify import verify as verify_cases
 from kvzero.cli.bench import bench
+from kvzero.cli.campaign import (
+    DEFAULT_SECONDS,
+    CampaignOptions,
+    CampaignRun,
+    ContinueOption,
+    CorpusOption,
+    GpusOption,
+    LogOption,
+    MaxFailuresOption,
+    ResumeOption,
+    ShrinkTimeOption,
+    WorkersOption,
+)
 from kvzero.cli.capture import capture
+from kvzero.cli.configured import default_map
+from kvzero.cli.corpus import corpus
 from kvzero.cli.doctor import doctor
 from kvzero.cli.durations import parse_seconds
 from kvzero.cli.export import export
@@ -59,11 +74,27 @@ from kvzero.cli.options import (
     isolation_for,
 )
 from kvzero.cli.output import Progress, print_results
+from kvzero.cli.reporting import (
+    DEFAULT_FOLDER,
+    ReportDirOption,
+    Reporting,
+    ReportOption,
+)
 from kvzero.cli.sanitize import sanitize
 from kvzero.cli.show import show
-from kvzero.errors import CaseError, KvzeroError, LayoutError, SubjectError
+from kvzero.errors import (
+    CaseError,
+    ConfigurationError,
+    KvzeroError,
+    LayoutError,
+    SubjectError,
+)
 from kvzero.executors import executor_named
-from kvzero.executors.isolated import DEADLINE_SECONDS, Isolation, subject_for
+from kvzero.executors.isolated import (
+    DEADLINE_SECONDS,
+    Isolation,
+    subject_for,
+)
 from kvzero.subjects.protocol import HasNotes
 
 FUZZ_PROGRAMS = 200_000
@@ -111,9 +142,12 @@ def verify(
     known: KnownOption = None,
     target: TargetOption = None,
     strict_cost: StrictCostOption = False,  # noqa: FBT002 - typer reads the signature
+    report: ReportOption = None,
+    report_dir: ReportDirOption = DEFAULT_FOLDER,
     json: JsonOption = False,  # noqa: FBT002 - typer reads the signature
 ) -> None:
     """Run given cases, at any size, and judge every property."""
+    reporting = Reporting.asked("verify", report, report_dir)
     chosen = [given(file) for file in case_files(files or [])]
     if preset is not None:
         chosen += preset_cases(preset)
@@ -143,7 +177,7 @@ def verify(
         )
         for name in subject or ["kvzero"]
     ]
-    _finish(results, as_json=json)
+    _finish(results, reporting, as_json=json)
 
 
 @app.command(
@@ -177,12 +211,44 @@ def fuzz(
         ),
     ] = None,
     strict_cost: StrictCostOption = False,  # noqa: FBT002 - typer reads the signature
+    shrink_time: ShrinkTimeOption = None,
+    workers: WorkersOption = None,
+    gpus: GpusOption = None,
+    corpus: CorpusOption = None,
+    resume: ResumeOption = False,  # noqa: FBT002 - typer reads the signature
+    log: LogOption = None,
+    max_failures: MaxFailuresOption = None,
+    continue_on_failure: ContinueOption = False,  # noqa: FBT002 - typer reads it
+    report: ReportOption = None,
+    report_dir: ReportDirOption = DEFAULT_FOLDER,
     json: JsonOption = False,  # noqa: FBT002 - typer reads the signature
 ) -> None:
     """Draw random cases until a fault is found or the budget is up (default: 60s)."""
+    reporting = Reporting.asked("fuzz", report, report_dir)
     seconds = parse_seconds(max_time) if max_time else None
+    options = CampaignOptions(
+        workers, gpus, corpus, resume, log, max_failures, continue_on_failure
+    )
+    if options.is_campaign:
+        options.checked(seek=seek, isolate=isolate)
+        asked = {
+            "subject": subject,
+            "executor": executor,
+            "seed": seed,
+            "seconds": seconds,
+            "cases": max_examples,
+            "max_failures": max_failures,
+            "strict_cost": strict_cost or None,
+            "target": target,
+            "case_seconds": parse_seconds(case_deadline) if case_deadline else None,
+            "case_bytes": case_memory * 2**20 if case_memory else None,
+            "shrink_seconds": parse_seconds(shrink_time) if shrink_time else None,
+        }
+        campaign = CampaignRun(options, asked, regressions, known)
+        result = campaign.run()
+        _finish([result], reporting, as_json=json, before=campaign.raise_error)
     if seconds is None and max_examples is None:
-        seconds = 60.0
+        seconds = DEFAULT_SECONDS
     seed = secrets.randbits(32) if seed is None else seed
     isolation = isolation_for(
         subject,
@@ -204,6 +270,8 @@ def fuzz(
     budget = Budget(seconds, max_examples)
     progress = Progress(f"fuzz {subject} on {judge.executor.name}, seed {seed}")
     fuzzer = Fuzzer(judge, cases_for(judge, target), seed, budget, progress)
+    if shrink_time is not None:
+        fuzzer.shrink_seconds = parse_seconds(shrink_time)
     tally = fuzzer.run()
     progress.close()
     for found in tally.found.values():
@@ -217,8 +285,9 @@ def fuzz(
         interrupted=fuzzer.interrupted,
         known=confirmed,
     )
-    result = replace(result, pace=fuzzer.pace)
-    _finish([result], as_json=json)
+    samples = progress.sampler.samples
+    result = replace(result, pace=fuzzer.pace, samples=samples)
+    _finish([result], reporting, as_json=json)
 
 
 @app.command(epilog="Example: kvzero replay regressions/")
@@ -235,9 +304,12 @@ def replay(
     case_memory: CaseMemoryOption = None,
     known: KnownOption = None,
     strict_cost: StrictCostOption = False,  # noqa: FBT002 - typer reads the signature
+    report: ReportOption = None,
+    report_dir: ReportDirOption = DEFAULT_FOLDER,
     json: JsonOption = False,  # noqa: FBT002 - typer reads the signature
 ) -> None:
     """Run saved cases again, each on the subject that failed on it."""
+    reporting = Reporting.asked("replay", report, report_dir)
     by_subject: dict[str, list[Given]] = {}
     for file in case_files(files):
         owner = subject or (file.found.subject if file.found else "kvzero")
@@ -257,12 +329,13 @@ def replay(
         )
         for owner, chosen in sorted(by_subject.items())
     ]
-    _finish(results, as_json=json)
+    _finish(results, reporting, as_json=json)
 
 
 app.command(epilog="Example: kvzero show --preset trtllm_llama3_8b_pool")(show)
 app.command(epilog="Example: kvzero export regressions/FILE.json -o report.py")(export)
 app.command(epilog="Example: kvzero doctor --json")(doctor)
+app.add_typer(corpus, name="corpus")
 app.command(epilog="Example: kvzero faults --json")(faults)
 app.command(epilog="Example: kvzero lifecycle --subject kvzero")(lifecycle)
 app.command(epilog="Example: kvzero capture table.json -o engine.json")(capture)
@@ -302,7 +375,8 @@ def _verified(
     tally = verify_cases(judge, chosen, progress)
     progress.close()
     seconds = monotonic() - progress.started
-    return _result(judge, tally, seconds, known=confirmed)
+    result = _result(judge, tally, seconds, known=confirmed)
+    return replace(result, samples=progress.sampler.samples)
 
 
 def _result(
@@ -335,12 +409,29 @@ def _result(
     )
 
 
-def _finish(results: list[RunResult], *, as_json: bool) -> None:
-    """Print the results and exit with the gravest code."""
+def _finish(
+    results: list[RunResult],
+    reporting: Reporting,
+    *,
+    as_json: bool,
+    before: Callable[[RunResult], object] = lambda _result: None,
+) -> None:
+    """Print and report the results, and exit with the gravest code.
+
+    Args:
+        results: One a subject.
+        reporting: What to write of them.
+        as_json: Print JSON.
+        before: Called with each result before the exit; it may raise.
+    """
     print_results(results, as_json=as_json)
     codes = {result.exit_code for result in results}
     gravest = (EXIT_FAULT, EXIT_INTERRUPTED, EXIT_NOTHING_JUDGED, EXIT_OK)
-    raise typer.Exit(next(code for code in gravest if code in codes))
+    code = next(code for code in gravest if code in codes)
+    reporting.of_results(results, code, as_json=as_json)
+    for result in results:
+        before(result)
+    raise typer.Exit(code)
 
 
 def run() -> None:
@@ -348,8 +439,8 @@ def run() -> None:
     # A subject `module:attribute` may lie in the current folder, as with ``python -m``.
     sys.path.insert(0, str(Path.cwd()))
     try:
-        app()
-    except (CaseError, LayoutError, SubjectError) as error:
+        app(default_map=default_map(app))
+    except (CaseError, ConfigurationError, LayoutError, SubjectError) as error:
         _complain(error, EXIT_USAGE)
     except KvzeroError as error:
         _complain(error, EXIT_HARNESS)

@@ -1,10 +1,8 @@
 """Durations as people write them: 90, 60s, 10m, 1h."""
 
-import re
-
 import typer
 
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+from kvzero.configuration import seconds_of
 
 
 def parse_seconds(text: str) -> float:
@@ -13,9 +11,9 @@ def parse_seconds(text: str) -> float:
     Raises:
         typer.BadParameter: It is no positive number with a unit.
     """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
-    if match is None or float(match[1]) == 0:
+    seconds = seconds_of(text)
+    if seconds is None:
         raise typer.BadParameter(
             f"{text!r}, but must be a positive number with s, m or h, such as 60s"
         )
-    return float(match[1]) * _UNITS[match[2]]
+    return seconds
