@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from kvzero.executors.footprint.arithmetic import extended
-from kvzero.executors.footprint.domain import Array, Scalar
+from kvzero.executors.footprint.domain import Array, Scalar, some
 from kvzero.executors.footprint.elementwise import (
     Builder,
     Step,
@@ -219,7 +219,7 @@ def _zero_stretches(
     """Return zeros in affine lanes as one stretch for each contiguous row of lanes."""
     if not (isinstance(pointer, Affine) and pointer.has_plain_steps):
         return None
-    if not (isinstance(value, Affine) and value.is_splat and not np.any(value.base)):
+    if not (isinstance(value, Affine) and value.is_splat and not some(value.base)):
         return None
     shape = pointer.shape
     low, high, active = _mask_bounds(mask, shape)
@@ -255,13 +255,17 @@ def _store_of(
 ) -> ZeroStore:
     dims = 2 + outer
     starts, lengths = (
-        np.asarray(a).reshape(*(1,) * (dims - np.ndim(a)), *np.shape(a))
+        a
+        if np.ndim(a) == dims
+        else np.reshape(a, (1,) * (dims - np.ndim(a)) + np.shape(a))
         for a in (starts, lengths)
     )
     whole = np.broadcast_shapes(starts.shape, lengths.shape)
     if outer:
         check_size(whole)
-    starts = np.ascontiguousarray(np.broadcast_to(starts, whole), np.int64)
+    if starts.shape != whole:
+        starts = np.broadcast_to(starts, whole)
+    starts = np.ascontiguousarray(starts, np.int64)
     return ZeroStore(frame.domain, place, starts, lengths)
 
 

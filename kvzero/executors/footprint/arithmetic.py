@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kvzero.executors.footprint.values import where
-
 Ints = Any  # a NumPy number or array of bool or a signed integer dtype
 Fn = Callable[..., Ints]
 
@@ -158,8 +156,8 @@ BINARY: dict[str, Binary] = {
     "arith.shli": Binary(np.left_shift, _wide_shift, *_SHIFT),
     "arith.shrsi": Binary(np.right_shift, _wide_shift, *_SHIFT),
     "arith.shrui": Binary(_on_unsigned(np.right_shift), _wide_shift, *_SHIFT),
-    "arith.maxsi": Binary(lambda x, y: where(signed(x) > signed(y), x, y)),
-    "arith.minsi": Binary(lambda x, y: where(signed(x) < signed(y), x, y)),
+    "arith.maxsi": Binary(lambda x, y: x & y if x.dtype == bool else np.maximum(x, y)),
+    "arith.minsi": Binary(lambda x, y: x | y if x.dtype == bool else np.minimum(x, y)),
     "arith.maxui": Binary(_on_unsigned(np.maximum)),
     "arith.minui": Binary(_on_unsigned(np.minimum)),
     "tt.mulhiui": Binary(_mulhi),

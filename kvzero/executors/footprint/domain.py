@@ -20,6 +20,11 @@ Scalar = Any  # np.generic where all programs agree, else an Array of shape [1|A
 Index = NDArray[np.intp]
 
 
+def some(mark: Any) -> bool:  # Any: a Scalar, or lanes
+    """Return whether a mark is set anywhere; `np.any` costs more than most answers."""
+    return bool(mark.any() if isinstance(mark, np.ndarray) else mark)
+
+
 class Pick:
     """Some programs of a rectangle: whole rows, whole columns, or single programs."""
 

@@ -20,7 +20,7 @@ from kvzero.executors.footprint.arithmetic import (
     overflow_trap,
     truncated,
 )
-from kvzero.executors.footprint.domain import Scalar
+from kvzero.executors.footprint.domain import Scalar, some
 from kvzero.executors.footprint.frame import Frame, NotJudgedError, at_program
 from kvzero.executors.footprint.ir import Function, Op
 from kvzero.executors.footprint.lanes import compared
@@ -86,9 +86,10 @@ def lanes_of(fn: Fn, values: Sequence[Tensor]) -> Dense:
 def mapped(fn: Fn, values: Sequence[Value], shape: tuple[int, ...]) -> Value:
     """Apply a function to scalars, splats or lanes."""
     if not shape:
-        if any(value.__class__ is Partial for value in values):
-            result = fn(*(plain(value) for value in values))
-            return Partial(result, any_undefined(values))
+        for value in values:
+            if value.__class__ is Partial:
+                result = fn(*(plain(value) for value in values))
+                return Partial(result, any_undefined(values))
         return fn(*values)
     if all(v.__class__ is Affine and v.is_splat for v in values):
         return splat(fn(*(v.base for v in values)), shape)
@@ -186,7 +187,7 @@ def _trap(frame: Frame, op: Op, rule: Binary, x: Value, y: Value) -> None:
     second = _lanes_or_base(y)
     if rule.trap is None:
         return
-    if rule.suspects is not None and not np.any(rule.suspects(second)):
+    if rule.suspects is not None and not some(rule.suspects(second)):
         return
     bad = rule.trap(_lanes_or_base(x), second)
     undefined = any_undefined((x, y))
@@ -380,9 +381,10 @@ def selected(
 
 
 def _selected_scalar(condition: Value, first: Value, second: Value) -> Value:
+    kinds = condition.__class__, first.__class__, second.__class__
+    if Partial not in kinds:
+        return where(condition, first, second)
     chosen = where(plain(condition), plain(first), plain(second))
-    if Partial not in {v.__class__ for v in (condition, first, second)}:
-        return chosen
     no = np.bool_(0)
     marks = [m if m is not None else no for m in map(undefined_of, (first, second))]
     undefined = where(plain(condition), *marks)

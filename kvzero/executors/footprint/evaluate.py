@@ -146,6 +146,8 @@ def _arguments(
     for index, (slot, argument) in enumerate(zip(slots, event.arguments)):
         kind = kernel.function.types[slot]
         values.append(_argument(argument, kind, event))
+        if isinstance(argument, (int, float)):
+            continue
         region = memory.real.add(getattr(argument, "base", argument))
         region = region or memory.real.add(argument)
         if region is not None:

@@ -5,6 +5,8 @@ launches is compiled for the case's platform and, instead of being launched, eva
 over its whole grid; what it stores is compared with the oracle after each call.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -77,7 +79,23 @@ class FootprintExecutor:
             return _observed(
                 subject, case, not_judged=tuple((p, reason) for p in PROGRAM_PROPERTIES)
             )
-        return CaseRun(subject, case, addresses, self._evaluator, self.max_programs)()
+        run = CaseRun(subject, case, addresses, self._evaluator, self.max_programs)
+        with _one_thread() if self.max_programs else nullcontext():
+            return run()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let torch work alone: at a capped case's sizes, threads cost more than they do.
+
+    They wait by turning idly, so that beside other processes they cost even more.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def addresses_in(case: Case, available_bytes: int) -> Addresses | None:
@@ -126,7 +144,7 @@ class CaseRun:
         self._pool = Pool(case.layout, tensors, torch.device("cpu"))
         self._real = RealMemory(arena())
         self._memory = CaseMemory(self._shadow, arena(), self._real, self._register)
-        self._torch = TorchStores(self._shadow)
+        self._torch = TorchStores(self._shadow, self._allowance)
         self._zeroer: Any = None  # Any: a Zeroer, with or without its extras
         self._ids: Any = None  # Any: whatever the call's ids are
         self._call = WARMUP_CALL

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kvzero.errors import InternalError
-from kvzero.executors.footprint.domain import Domain, Pick, Scalar
+from kvzero.executors.footprint.domain import Domain, Pick, Scalar, some
 from kvzero.executors.footprint.values import Partial, Value, taken
 from kvzero.limits import Grid
 from kvzero.observation import Misstep
@@ -51,6 +51,18 @@ class Allowance:
         if not self._takes(programs):
             raise NotJudgedError(
                 f"a call's programs exceed the cap of {self._programs:,} a case"
+            )
+
+    def write(self, stretches: int, place: str) -> None:
+        """Count what torch writes: a stretch of bytes costs as much as a program.
+
+        Raises:
+            NotJudgedError: It is more than what is left.
+        """
+        if not self._takes(stretches):
+            raise NotJudgedError(
+                f"a write at {place} of more stretches than the cap of "
+                f"{self._programs:,} programs a case allows"
             )
 
     def turn(self, programs: int, place: str) -> None:
@@ -220,7 +232,7 @@ class Frame:
             where: Which programs, bool.
             key: Tells apart missteps of one kind and place.
         """
-        if not np.any(where):
+        if not some(where):
             return
         everywhere = np.broadcast_to(where, self.domain.shape)
         row, col = np.unravel_index(int(np.argmax(everywhere)), self.domain.shape)

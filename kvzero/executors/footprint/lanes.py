@@ -11,7 +11,14 @@ import numpy as np
 
 from kvzero.executors.footprint.arithmetic import COMPARISONS
 from kvzero.executors.footprint.domain import Scalar
-from kvzero.executors.footprint.values import Affine, Box, Tensor, splat, where
+from kvzero.executors.footprint.values import (
+    Affine,
+    Box,
+    Tensor,
+    fits_in,
+    splat,
+    where,
+)
 
 _SIGNED = {"ult": "slt", "ule": "sle", "ugt": "sgt", "uge": "sge"}
 _MIRRORED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle", "eq": "eq"}
@@ -31,8 +38,11 @@ def compared(predicate: str, x: Affine, y: Affine) -> Tensor | None:
         return splat(COMPARISONS[predicate](x.base, y.base), x.shape)
     if x.base.dtype == bool or not (x.has_plain_steps and y.has_plain_steps):
         return None
-    spans = (*x.span(), *y.span())
-    if not (x.fits() and y.fits()) or max(map(abs, spans)) >= _SAFE:
+    span, other = x.span(), y.span()
+    if not (fits_in(x.base.dtype, span) and fits_in(y.base.dtype, other)):
+        return None
+    spans = (*span, *other)
+    if max(spans) >= _SAFE or min(spans) <= -_SAFE:
         return None
     if predicate in _SIGNED:
         if min(spans) < 0:

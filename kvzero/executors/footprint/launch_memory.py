@@ -192,7 +192,7 @@ class LaunchMemory:
     def _fetch(
         self, flat: Int64Array, size: int, place: str, root: int | None
     ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        low, high = int(flat.min()), int(flat.max()) + size
+        low, high = _extent_of(flat, size)
         self.load_extents.add((low, high))
         region = self.case.real.containing(low, high)
         if region is not None:
@@ -263,7 +263,7 @@ class LaunchMemory:
         """Record the load if asked, and write the program's own stores over it."""
         size = values.dtype.itemsize
         records = records and self.keeps_loads
-        if not records and not self._may_overlap(flat, size):
+        if not records and not (self.pending and self._may_overlap(flat, size)):
             return
         where = np.ones(shape, bool) if active is None else active
         rows, cols = np.nonzero(where)[:2]
@@ -274,7 +274,7 @@ class LaunchMemory:
             self._patch(load, values)
 
     def _may_overlap(self, flat: Int64Array, size: int) -> bool:
-        low, high = int(flat.min()), int(flat.max()) + size
+        low, high = _extent_of(flat, size)
         # A loop stores at each turn: what is far from all of it is settled at once.
         for store in self.pending[self._extent_count :]:
             if not store.is_empty():
@@ -324,7 +324,8 @@ class LaunchMemory:
         shape: tuple[int, ...],
         size: int,
     ) -> None:
-        if size == 1 or not int(np.bitwise_or.reduce(flat)) & (size - 1):
+        lowest_bits = flat[0] if len(flat) == 1 else np.bitwise_or.reduce(flat)
+        if size == 1 or not int(lowest_bits) & (size - 1):
             return
         bad = (flat & (size - 1)) != 0
         frame.misstep(
@@ -343,6 +344,13 @@ class LaunchMemory:
             if allocation[0] >= 0:
                 return f"byte {int(offset[0])} of allocation {int(allocation[0])}"
         return f"address {address:#x}"
+
+
+def _extent_of(flat: Int64Array, size: int) -> tuple[int, int]:
+    """Return the lowest address of some elements and the highest end."""
+    if len(flat) == 1:
+        return int(flat[0]), int(flat[0]) + size
+    return int(np.minimum.reduce(flat)), int(np.maximum.reduce(flat)) + size
 
 
 def _is_near(flat: Int64Array, size: int, region: Region) -> bool:
@@ -401,6 +409,8 @@ def stored_zeros(stores: list[Store]) -> Stretches:
     parts = [store.joined() for store in stores if isinstance(store, ZeroStore)]
     if not parts:
         return NO_BYTES
+    if len(parts) == 1:
+        return stretches(*parts[0])
     return stretches(
         np.concatenate([starts for starts, _ in parts]),
         np.concatenate([ends for _, ends in parts]),

@@ -38,6 +38,9 @@ class Region:
 
     def read(self, addresses: Int64Array, size: int) -> NDArray[Any]:
         """Return elements of `size` bytes, as signed integers."""
+        if len(addresses) == 1:
+            begin = int(addresses[0]) - self.start
+            return self._bytes[begin : begin + size].view(f"i{size}").copy()
         phase = int(addresses[0] - self.start) % size
         offsets = addresses - (self.start + phase)
         if size > 1:

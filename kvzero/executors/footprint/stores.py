@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzero.executors.footprint.domain import Array, Domain
+from kvzero.executors.footprint.domain import Array, Domain, some
 from kvzero.executors.footprint.frame import NotJudgedError
 from kvzero.layout import Int64Array
 from kvzero.limits import Grid
@@ -49,6 +49,8 @@ class _Bounded:
     def bounds(self) -> tuple[int, int]:
         """Return the lowest address and the highest end; (0, 0) for no byte."""
         starts, ends = self.flat()
+        if len(starts) == 1:
+            return int(starts[0]), int(ends[0])
         return (int(starts.min()), int(ends.max())) if len(starts) else (0, 0)
 
 
@@ -76,13 +78,15 @@ class ZeroStore(_Bounded):
 
     def is_empty(self) -> bool:
         """Return whether no byte is stored."""
-        return not np.any(self.lengths)
+        return not some(self.lengths)
 
     def flat(self) -> tuple[Int64Array, Int64Array]:
         """Return first addresses and ends, one item a stretch, empty ones too."""
-        starts = self.starts.reshape(-1)
-        lengths = np.broadcast_to(self.lengths, self.starts.shape).reshape(-1)
-        return starts, starts + lengths
+        starts, lengths = self.starts, self.lengths
+        if np.shape(lengths) != starts.shape:
+            lengths = np.broadcast_to(lengths, starts.shape)
+        starts = starts.reshape(-1)
+        return starts, starts + np.reshape(lengths, -1)
 
     def joined(self) -> tuple[Int64Array, Int64Array]:
         """Return the stretches, with rows that continue the row before joined to it."""

@@ -73,7 +73,7 @@ def of_intervals(intervals: Intervals) -> Stretches:
 
 def stretches(starts: Int64Array, ends: Int64Array) -> Stretches:
     """Return the bytes of any stretches: unsorted, overlapping or empty ones too."""
-    if len(starts) < _MANY:
+    if len(starts) < _MANY or _is_nearly_sorted(starts):
         return _few(starts, ends)
     return of_intervals(
         oracle.merge(
@@ -83,6 +83,12 @@ def stretches(starts: Int64Array, ends: Int64Array) -> Stretches:
     )
 
 
+def _is_nearly_sorted(starts: Int64Array) -> bool:
+    """Return whether addresses are few ascending rows, which NumPy sorts faster."""
+    drops = int(np.count_nonzero(starts[1:] < starts[:-1]))
+    return drops * _LONG_ROW < len(starts)
+
+
 def _few(starts: Int64Array, ends: Int64Array) -> Stretches:
     """Do the same without the fixed costs of torch."""
     full = ends > starts
@@ -90,15 +96,21 @@ def _few(starts: Int64Array, ends: Int64Array) -> Stretches:
         starts, ends = starts[full], ends[full]
     if len(starts) < 2:
         return Stretches(starts, ends)
-    order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], np.maximum.accumulate(ends[order])
+    if (starts[1:] < starts[:-1]).any():
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
+    if (ends[1:] < ends[:-1]).any():
+        ends = np.maximum.accumulate(ends)
     opens = np.ones(len(starts), bool)
-    opens[1:] = starts[1:] > ends[:-1]
-    closes = np.append(opens[1:], True)
+    np.greater(starts[1:], ends[:-1], out=opens[1:])
+    closes = np.ones_like(opens)
+    closes[:-1] = opens[1:]
     return Stretches(starts[opens], ends[closes])
 
 
 _MANY = 4096
-"""Stretches from which on torch merges faster than NumPy."""
+"""Stretches from which on torch merges faster than NumPy, if they are in disorder."""
+_LONG_ROW = 64
+"""Stretches in a row, on average, from which on NumPy's sort of rows is faster."""
 
 NO_BYTES = Stretches(np.zeros(0, np.int64), np.zeros(0, np.int64))

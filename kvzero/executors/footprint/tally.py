@@ -9,6 +9,8 @@ from kvzero.executors.footprint.elementwise import over_lanes
 from kvzero.executors.footprint.stores import ByteStore, Store
 from kvzero.limits import Grid
 
+_NOBODY = np.zeros((1, 1), bool)
+
 
 @dataclass
 class Tally:
@@ -38,12 +40,14 @@ class Tally:
             domain: The programs of the part.
             stores: What they stored; atomics count once, when the launch ends.
         """
-        busy: Array = np.zeros((1, 1), bool)
+        busy: Array = _NOBODY
+        is_busy = False
         for store in stores:
             if not store.is_atomic:
                 self.stored_bytes += _bytes_of(store)
-            if not busy.all():
+            if not is_busy:
                 busy = busy | _lifted(_programs_of(store), store.domain, domain)
+                is_busy = bool(busy.all())
         share = int(np.count_nonzero(busy)) * (domain.programs // busy.size)
         self.idle_programs += domain.programs - share
         if self.first_idle is None and share < domain.programs:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kvzero.executors.footprint.domain import Domain
 from kvzero.executors.footprint.evaluate import LaunchResult
-from kvzero.executors.footprint.frame import NotJudgedError
+from kvzero.executors.footprint.frame import Allowance, NotJudgedError
 from kvzero.executors.footprint.shadow import OtherBytes, Shadow
 from kvzero.executors.footprint.stores import ByteStore, ZeroStore
 from kvzero.executors.footprint.stretches import Stretches, stretches
@@ -29,17 +29,24 @@ Noted = tuple[Write, str]
 class TorchStores:
     """What torch wrote since the last settlement."""
 
-    def __init__(self, shadow: Shadow) -> None:
+    def __init__(self, shadow: Shadow, allowance: Allowance) -> None:
         """Begin with nothing.
 
         Args:
             shadow: The memory that is written.
+            allowance: What may still be evaluated of the case.
         """
         self._shadow = shadow
+        self._allowance = allowance
         self._noted: list[Noted] = []
 
     def note(self, write: Write, place: str) -> None:
-        """Take note of a write, made at a file and line."""
+        """Take note of a write, made at a file and line.
+
+        Raises:
+            NotJudgedError: Its stretches are more than what is left to the case.
+        """
+        self._allowance.write(write.count, place)
         self._noted.append((write, place))
 
     def settle(self) -> list[LaunchResult]:

@@ -7,6 +7,7 @@ size of the tensor; any other value is kept element by element, up to a limit.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -30,16 +31,30 @@ class Write:
     """What one operation writes.
 
     Attributes:
-        starts: First address of each stretch, shape [n].
+        parts: Arrays of addresses and distances whose sums, one of each, are the first
+            addresses of all stretches: few numbers, until somebody needs them all.
         length_bytes: Bytes of every stretch.
         values: Their bytes, uint8, shape [n, length_bytes]; None: zeros.
-        again_bytes: Bytes that an index names again, left out of `starts`.
+        again_bytes: Bytes that an index names again, left out of the parts.
     """
 
-    starts: Int64Array
+    parts: tuple[Int64Array, ...]
     length_bytes: int
     values: NDArray[np.uint8] | None = None
     again_bytes: int = 0
+
+    @property
+    def count(self) -> int:
+        """Return the number of stretches."""
+        return prod(map(len, self.parts))
+
+    @cached_property
+    def starts(self) -> Int64Array:
+        """Return the first address of each stretch, shape [n]."""
+        starts, *others = self.parts
+        for part in others:
+            starts = np.add.outer(starts, part).reshape(-1)
+        return starts
 
 
 Select = Callable[[torch.Tensor], torch.Tensor]
@@ -78,13 +93,12 @@ def stretches_of(tensor: torch.Tensor, picked: Indices | None = None) -> Write:
     count = prod(len(part) for _, part in parts)
     if count > MAX_WRITE_STRETCHES:
         raise NotJudgedError(f"{count:,} stretches in one torch operation")
-    starts = np.array([tensor.data_ptr()], np.int64)
-    # The widest steps outside: then addresses mostly ascend, and nothing is sorted.
-    for _, part in sorted(parts, key=lambda each: -each[0]):
-        starts = np.add.outer(starts, part).reshape(-1)
+    first = np.array([tensor.data_ptr()], np.int64)
     different = len(parts[0][1]) if picked else 1
     again = (named - different) * (count // max(different, 1)) * length
-    return Write(starts, length, again_bytes=again)
+    # The widest steps outside: then addresses mostly ascend, and nothing is sorted.
+    parts.sort(key=lambda each: -each[0])
+    return Write((first, *(part for _, part in parts)), length, again_bytes=again)
 
 
 def _offsets_of(tensor: torch.Tensor, picked: Indices) -> Int64Array:
@@ -132,13 +146,13 @@ def written_values(
         values = values.cpu().to(tensor.dtype)
     if not _raw(values).any():
         return zeros
-    count = len(zeros.starts) * zeros.length_bytes // tensor.element_size()
+    count = zeros.count * zeros.length_bytes // tensor.element_size()
     if count > MAX_WRITE_ELEMENTS:
         raise NotJudgedError(f"{count:,} elements other than zero in one operation")
     addresses = elements_of(tensor, select)
     values = values.expand(addresses.shape).reshape(-1)
     starts: Int64Array = addresses.reshape(-1).numpy()
-    return Write(starts, tensor.element_size(), _raw(values))
+    return Write((starts,), tensor.element_size(), _raw(values))
 
 
 def _raw(values: torch.Tensor) -> NDArray[np.uint8]:

@@ -10,6 +10,7 @@ A lane that a load left undefined stays marked until something depends on it.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -62,35 +63,53 @@ class Affine:
     @property
     def is_splat(self) -> bool:
         """Return whether all lanes of a program are equal, as far as can be seen."""
-        return all(step.__class__ is int and step == 0 for step in self.steps)
+        for step in self.steps:  # noqa: SIM110 - asked often, and a generator is slower
+            if step.__class__ is not int or step:
+                return False
+        return True
 
     @property
     def has_plain_steps(self) -> bool:
         """Return whether all programs have the same steps."""
-        return all(step.__class__ is int for step in self.steps)
+        for step in self.steps:  # noqa: SIM110 - as above
+            if step.__class__ is not int:
+                return False
+        return True
 
     def span(self) -> tuple[int, int]:
         """Return bounds of all lanes of all programs, as if nothing wrapped."""
         low, high = _extent(self.base)
         for step, size in zip(self.steps, self.shape):
-            first, last = (end * (size - 1) for end in _extent(step))
-            low, high = low + min(0, first, last), high + max(0, first, last)
+            least, most = _extent(step)
+            low += min(0, least * (size - 1))
+            high += max(0, most * (size - 1))
         return low, high
 
     def fits(self) -> bool:
         """Return whether certainly no lane has wrapped."""
-        if self.base.dtype == bool:
-            return True
-        info = np.iinfo(self.base.dtype)
-        low, high = self.span()
-        return low >= info.min and high <= info.max
+        return self.base.dtype == bool or fits_in(self.base.dtype, self.span())
+
+
+@cache
+def _bounds(dtype: Any) -> tuple[int, int]:
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def fits_in(dtype: Any, span: tuple[int, int]) -> bool:
+    """Return whether an integer type holds all numbers between two."""
+    least, most = _bounds(dtype)
+    return span[0] >= least and span[1] <= most
 
 
 def _extent(number: Any) -> tuple[int, int]:
     """Return the lowest and highest value of an int or a scalar."""
-    if isinstance(number, np.ndarray):
-        return int(number.min()), int(number.max())
-    return int(number), int(number)
+    if isinstance(number, np.ndarray) and number.size > 1:
+        return int(np.minimum.reduce(number, None)), int(
+            np.maximum.reduce(number, None)
+        )
+    value = int(number.item()) if isinstance(number, np.ndarray) else int(number)
+    return value, value
 
 
 class Box:
@@ -140,6 +159,8 @@ def splat(base: Scalar, shape: tuple[int, ...]) -> Affine:
 
 def where(condition: Scalar, first: Scalar, second: Scalar) -> Scalar:
     """Return `first` where a condition holds, else `second`; numbers stay numbers."""
+    if not isinstance(condition, np.ndarray):
+        return first if condition else second
     result: Any = np.where(condition, first, second)
     return result[()] if result.ndim == 0 else result
 

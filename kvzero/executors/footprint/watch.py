@@ -66,12 +66,11 @@ class ArenaWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch h
             others = any(map(self._is_watched, _tensors(args[1:], kwargs)))
             if others or not all(map(self._is_watched, _tensors(args[:1], {}))):
                 raise NotJudgedError(str(func.name()))
-            writes = writes_of(func, args, kwargs)
+            for write in writes_of(func, args, kwargs):
+                self._note(write, _caller())
         except NotJudgedError as error:
             self.touched.append(str(error))
             return False
-        for write in writes:
-            self._note(write, _caller())
         return True
 
     def _is_watched(self, tensor: torch.Tensor) -> bool:

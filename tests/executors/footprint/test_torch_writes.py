@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kvzero.executors.footprint import torch_writes
 from kvzero.executors.footprint.arena import arena
 from kvzero.executors.footprint.evaluate import LaunchResult
-from kvzero.executors.footprint.frame import NotJudgedError
+from kvzero.executors.footprint.frame import Allowance, NotJudgedError
 from kvzero.executors.footprint.torch_stores import TorchStores
 from kvzero.executors.footprint.watch import ArenaWatch
 from kvzero.poison import poison_at
@@ -90,9 +90,11 @@ UNFOLLOWED: dict[str, tuple[Work, str]] = {
 class Torch:
     """Memory that torch writes under the watch, and the same memory for real."""
 
-    def __init__(self, dtype: torch.dtype = torch.uint8) -> None:
+    def __init__(
+        self, dtype: torch.dtype = torch.uint8, cap: int | None = None
+    ) -> None:
         self.bench = Bench(one_page_case(SIZE))
-        self.stores = TorchStores(self.bench.shadow)
+        self.stores = TorchStores(self.bench.shadow, Allowance(cap))
         self.results: list[LaunchResult] = []
         poison = poison_at(self.bench.case.seed, 0, np.arange(SIZE))
         self.real = torch.from_numpy(poison.astype(np.uint8).copy())
@@ -189,3 +191,14 @@ def test_too_many_elements_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> No
         here.watched_view[..., ::2].zero_()
     told = "32 elements other than zero in one operation"
     assert watch.touched == [told, "192 stretches in one torch operation"]
+
+
+def test_write_beyond_the_cap_of_a_case_is_not_judged_nor_any_after_it() -> None:
+    here = Torch(cap=12)
+    with here.watched() as watch:
+        here.watched_view[:, 0].zero_()  # four stretches
+        here.watched_view[:, ::2, ::2].zero_()  # far more than eight
+        here.watched_view[:, 1].zero_()
+    assert len(watch.touched) == 2
+    assert "more stretches than the cap of 12 programs" in watch.touched[0]
+    assert sum(len(store.flat()[0]) for r in here.results for store in r.stores) == 4
