@@ -282,6 +282,13 @@ PLACEMENT_FEATURES: dict[str, Feature] = {
     "hip": lambda f: f.case.platform.startswith("hip"),
 }
 
+FEATURE_GROUPS = {
+    "layout": LAYOUT_FEATURES,
+    "calls": CALL_FEATURES,
+    "launches": LAUNCH_FEATURES,
+    "placement": PLACEMENT_FEATURES,
+}
+"""The features by what they are of."""
 FEATURES: dict[str, Feature] = {
     **LAYOUT_FEATURES,
     **CALL_FEATURES,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kvzero.campaign.confirming import Confirmed
+from kvzero.campaign.coverage import Coverage, total_features
 from kvzero.campaign.known import Known
 from kvzero.campaign.pace import Pace
 from kvzero.campaign.tally import (
@@ -16,6 +17,7 @@ from kvzero.campaign.tally import (
     Tally,
 )
 from kvzero.casefile import Finding, case_file_name, write_case_file
+from kvzero.report.facts import Sample
 from kvzero.report.text import failure_text
 
 
@@ -34,6 +36,8 @@ class RunResult:
         interrupted: Somebody stopped it.
         known: The subject's known findings, and whether they still fail.
         pace: How fast a fuzzing run was.
+        coverage: What a campaign's cases had in them, else None.
+        samples: How the run went on over time.
     """
 
     subject: str
@@ -47,6 +51,8 @@ class RunResult:
     interrupted: bool = False
     known: tuple[Confirmed, ...] = ()
     pace: Pace | None = None
+    coverage: Coverage | None = None
+    samples: tuple[Sample, ...] = ()
 
     @property
     def stale(self) -> list[Confirmed]:
@@ -125,7 +131,18 @@ class RunResult:
             "notes": list(self.notes),
             "seconds": round(self.seconds, 3),
             "speed": self.pace.as_json() if self.pace else None,
+            "features": _features_json(self.coverage) if self.coverage else None,
         }
+
+
+def _features_json(coverage: Coverage) -> dict[str, Any]:  # Any: a JSON document
+    return {
+        "met": coverage.features,
+        "of": total_features(),
+        "pairs": coverage.num_pairs,
+        "names": coverage.names,
+        "nearest_limits": dict(coverage.nearest),
+    }
 
 
 def _found_json(found: Found) -> dict[str, Any]:  # Any: a JSON document

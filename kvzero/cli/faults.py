@@ -13,6 +13,12 @@ from rich.table import Table
 from kvzero.campaign.faults import MAX_EXAMPLES, Kill, Matrix, Row, kill_matrix
 from kvzero.campaign.tally import EXIT_OK
 from kvzero.cli.options import JsonOption
+from kvzero.cli.reporting import (
+    DEFAULT_FOLDER,
+    ReportDirOption,
+    Reporting,
+    ReportOption,
+)
 from kvzero.report.known_faults import known_faults_page
 
 MOST_WORKERS = 8
@@ -32,6 +38,8 @@ def faults(
         Path | None,
         typer.Option(help="Fuzz nothing: write the page of known faults there."),
     ] = None,
+    report: ReportOption = None,
+    report_dir: ReportDirOption = DEFAULT_FOLDER,
     json: JsonOption = False,  # noqa: FBT002 - typer reads the signature
 ) -> None:
     """Fuzz subjects with one known fault each, and say which were caught.
@@ -43,6 +51,7 @@ def faults(
     if page is not None:
         page.write_text(known_faults_page())
         raise typer.Exit(EXIT_OK)
+    reporting = Reporting.asked("faults", report, report_dir)
     found = kill_matrix(
         seeds=seeds,
         max_examples=max_examples,
@@ -53,6 +62,7 @@ def faults(
         sys.stdout.write(json_text.dumps(found.as_json(), indent=1) + "\n")
     else:
         _print(found)
+    reporting.of_matrix(found, as_json=json)
     raise typer.Exit(found.exit_code)
 
 

@@ -12,6 +12,7 @@ from rich.table import Table
 from kvzero.campaign.outcome import RunResult, found_text
 from kvzero.campaign.tally import Tally
 from kvzero.properties.wording import counted, launch_text
+from kvzero.report.sampling import Sampler
 
 PLAIN_SECONDS = 10.0
 """Seconds between two lines of progress where standard error is no terminal."""
@@ -20,16 +21,24 @@ LIVE_SECONDS = 0.2
 
 @dataclass
 class Progress:
-    """Says how far a run is: one live line on a terminal, else a line at times."""
+    """Says how far a run is: one live line on a terminal, else a line at times.
+
+    Attributes:
+        what: What runs.
+        started: When it began.
+        sampler: Keeps how it went on.
+    """
 
     what: str
     started: float = field(default_factory=monotonic)
+    sampler: Sampler = field(default_factory=Sampler)
     _last: float = field(default_factory=monotonic)
 
     def __call__(self, tally: Tally) -> None:
         """Say where the run stands, if it is time to."""
         live = sys.stderr.isatty()
         now = monotonic()
+        self.sampler.add(now - self.started, tally.cases, tally.launches)
         if now - self._last < (LIVE_SECONDS if live else PLAIN_SECONDS):
             return
         self._last = now

@@ -65,6 +65,8 @@ def _call(value: Json) -> CallObservation:
                 Misstep(**{**each, "program": tuple(each["program"])})
                 for each in value["missteps"]
             ),
+            "again_by": _writer(value["again_by"]),
+            "idle_program": value["idle_program"] and tuple(value["idle_program"]),
         }
     )
 
@@ -96,11 +98,12 @@ def _wrong(value: Json) -> WrongBytes:
 
 
 def _span(value: Json) -> ByteSpan:
-    writer = value["writer"]
-    if writer is not None:
-        writer = Writer(tuple(writer["program"]), writer["place"])
     seen = bytes.fromhex(value["seen"])
-    return ByteSpan(**{**value, "seen": seen, "writer": writer})
+    return ByteSpan(**{**value, "seen": seen, "writer": _writer(value["writer"])})
+
+
+def _writer(value: Json) -> Writer | None:
+    return None if value is None else Writer(tuple(value["program"]), value["place"])
 
 
 def _launch(value: Json) -> Launch:

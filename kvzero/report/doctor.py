@@ -123,6 +123,16 @@ def diagnose() -> Diagnosis:
     return found
 
 
+def machine_facts() -> dict[str, str]:
+    """Return versions and hardware in a line each, for a report."""
+    versions = {name: _version(name) for name in ("kvzero", *CORE, "hypothesis")}
+    found = {name: text for name, text in versions.items() if text}
+    found["Python"] = platform.python_version()
+    found["system"] = platform.platform()
+    gpus = [f"{gpu.name} ({gpu.target})" for gpu in _gpus()]
+    return found | {"GPU": ", ".join(gpus) or "none"}
+
+
 def _version(name: str) -> str | None:
     try:
         return version(name)

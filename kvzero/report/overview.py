@@ -51,7 +51,7 @@ def draw_whole(
         lines.append(track_line("segment", _labels(window, names)))
     for listing in listings:
         if len(found) * len(listing.blocks) <= MOST_LISTED_STRETCHES:
-            text = filled(window, _listed(found, listing), LISTED)
+            text = filled(window, listed_stretches(found, listing), LISTED)
             lines.append(track_line(listing.label, text))
     for label in dict.fromkeys(mark.label for mark in marks):
         here = [m for m in marks if m.label == label]
@@ -83,7 +83,10 @@ def _labels(window: Window, labels: Iterator[tuple[int, str]]) -> str:
     return text[:ROW_COLUMNS]
 
 
-def _listed(found: Sequence[Region], listing: Listing) -> Iterator[tuple[int, int]]:
+def listed_stretches(
+    found: Sequence[Region], listing: Listing
+) -> Iterator[tuple[int, int]]:
+    """Yield where the listed blocks of each region lie."""
     for region in found:
         begins = region.begin + listing.blocks * region.stride_bytes
         for begin in begins.tolist() if region.stride_bytes else ():

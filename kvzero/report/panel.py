@@ -46,13 +46,23 @@ class Window(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A stretch of bytes to mark in a track of its own."""
+    """A stretch of bytes to mark in a track of its own.
+
+    Attributes:
+        label: Its track's.
+        sign: How it is marked.
+        allocation: Whose bytes or guards they are.
+        begin: Its first byte.
+        end: The byte after its last.
+        seen: What its first bytes hold, where that is known.
+    """
 
     label: str
     sign: str
     allocation: int
     begin: int
     end: int
+    seen: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -63,7 +73,7 @@ class Listing:
     blocks: Int64Array
 
 
-class _Pages(NamedTuple):
+class Pages(NamedTuple):
     """Pages that lie in a window, one array a column, in the order of memory."""
 
     begin: Int64Array
@@ -103,11 +113,11 @@ def draw(
         listings: Calls whose listed pages get a track.
         marks: Wrong bytes; those of one label share a track.
     """
-    pages = _pages_in(layout, window)
+    pages = pages_in(layout, window)
     tracks = [("block", _block_track(window, pages))]
-    lanes = _lanes(pages)
+    found = lanes(pages)
     empty = _empty_cells(layout, window, pages)
-    for index, lane in enumerate(lanes[:MOST_LANES]):
+    for index, lane in enumerate(found[:MOST_LANES]):
         label = "segment" if index == 0 else "over it"
         cells = empty if index == 0 else [" "] * window.columns
         tracks.append((label, _segment_track(layout, window, lane, cells)))
@@ -120,8 +130,8 @@ def draw(
         spans = ((m.begin, m.end) for m in here if m.allocation == window.allocation)
         tracks.append((label, filled(window, spans, here[0].sign)))
     lines = _rows(window, tracks)
-    if len(lanes) > MOST_LANES:
-        lines.append(f"  {len(lanes) - MOST_LANES} more pages lie over these")
+    if len(found) > MOST_LANES:
+        lines.append(f"  {len(found) - MOST_LANES} more pages lie over these")
     return lines
 
 
@@ -155,7 +165,7 @@ def _ruler(window: Window, first: int, width: int) -> str:
     return "".join(f"{offset:<{step},}" for offset in offsets).rstrip()
 
 
-def _pages_in(layout: Layout, window: Window) -> _Pages:
+def pages_in(layout: Layout, window: Window) -> Pages:
     """Return the pages of a window."""
     table = layout.table
     here = np.flatnonzero(table.allocation == window.allocation)
@@ -168,11 +178,11 @@ def _pages_in(layout: Layout, window: Window) -> _Pages:
     block = first[which] + np.arange(len(which)) - before
     begin = offset[which] + block * stride[which]
     order = np.argsort(begin, kind="stable")
-    found = _Pages(begin, begin + page[which], here[which], block)
-    return _Pages(*(column[order] for column in found))
+    found = Pages(begin, begin + page[which], here[which], block)
+    return Pages(*(column[order] for column in found))
 
 
-def _lanes(pages: _Pages) -> list[_Pages]:
+def lanes(pages: Pages) -> list[Pages]:
     """Return pages in lanes in which none lies over another."""
     reach = np.maximum.accumulate(pages.end)
     disjoint = bool((pages.begin[1:] >= reach[:-1]).all())
@@ -187,7 +197,7 @@ def _lanes(pages: _Pages) -> list[_Pages]:
         lane_of.append(lane)
     chosen = np.array(lane_of)
     return [
-        _Pages(*(column[chosen == lane] for column in pages))
+        Pages(*(column[chosen == lane] for column in pages))
         for lane in range(len(ends))
     ]
 
@@ -209,7 +219,7 @@ def filled(window: Window, spans: Iterable[tuple[int, int]], sign: str) -> str:
 
 
 def _segment_track(
-    layout: Layout, window: Window, pages: _Pages, cells: list[str]
+    layout: Layout, window: Window, pages: Pages, cells: list[str]
 ) -> str:
     """Return letters of pages over some cells, the first of each in upper case."""
     letters = segment_letters(layout.table)
@@ -223,7 +233,7 @@ def _segment_track(
     return "".join(cells)
 
 
-def _empty_cells(layout: Layout, window: Window, pages: _Pages) -> list[str]:
+def _empty_cells(layout: Layout, window: Window, pages: Pages) -> list[str]:
     """Return what a window holds where there is no page, and blanks where there is."""
     size = int(layout.allocation_sizes[window.allocation])
     cells = [OUTSIDE] * window.columns
@@ -238,7 +248,7 @@ def _empty_cells(layout: Layout, window: Window, pages: _Pages) -> list[str]:
     return cells
 
 
-def _block_track(window: Window, pages: _Pages) -> str:
+def _block_track(window: Window, pages: Pages) -> str:
     """Return a ruler of blocks: each named where its first page in a row begins."""
     cells = [" "] * window.columns
     last, free = -1, 0

@@ -80,13 +80,15 @@ def test_a_case_beyond_the_memory_is_refused() -> None:
         executor.run(find_subject("masked-3d"), case)
 
 
+PROGRAMS = st.tuples(*[st.integers(0, 9)] * 3)
+WRITERS = st.none() | st.builds(Writer, PROGRAMS, st.text())
 SPANS = st.builds(
     ByteSpan,
     st.none() | st.integers(0, 3),
     st.integers(-5, 5),
     st.integers(1, 9),
     st.binary(max_size=16),
-    st.none() | st.builds(Writer, st.tuples(*[st.integers(0, 9)] * 3), st.text()),
+    WRITERS,
 )
 WRONG = st.builds(WrongBytes, st.integers(0, 9), st.tuples(SPANS))
 RAISED = st.none() | st.builds(Raised, st.text(), st.text(), st.booleans())
@@ -102,6 +104,8 @@ CALLS = st.builds(
     st.integers(0, 9),
     st.tuples(MISSTEPS),
     st.integers(0, 9),
+    again_by=WRITERS,
+    idle_program=st.none() | PROGRAMS,
 )
 LAUNCHES = st.builds(
     Launch,

@@ -11,6 +11,8 @@ from kvzero.observation import (
     ByteSpan,
     CallObservation,
     Observation,
+    Queued,
+    Replayed,
     Writer,
     WrongBytes,
 )
@@ -173,3 +175,35 @@ def test_layout_map_lists_segments_that_share_no_block(
     assert lines[at + 2] == (
         f"      B  segment 1: 4 B at byte {offset}, every {stride} B"
     )
+
+
+def test_case_map_shows_what_queued_calls_left_wrong() -> None:
+    seen = Observation(
+        "fake",
+        "device",
+        "machine",
+        "cuda:90",
+        (CallObservation(), CallObservation()),
+        queued=Queued(missed=WrongBytes(8, (ByteSpan(0, 8, 8),))),
+    )
+    case = Case(PACKED, (Call((IdRun(0),)), Call((IdRun(1),))))
+    lines = case_map(case, seen)
+    assert "  calls queued missed 8 bytes" in lines
+    assert any(line.startswith("  call 2    ") and "=" in line for line in lines)
+    assert any(line.startswith("  missed    ") and "!" in line for line in lines)
+
+
+def test_case_map_shows_the_ids_of_a_graph_that_was_replayed() -> None:
+    seen = Observation(
+        "fake",
+        "device",
+        "machine",
+        "cuda:90",
+        (CallObservation(),),
+        replayed=Replayed(0, (1, 7), touched=WrongBytes(8, (ByteSpan(0, 8, 8),))),
+    )
+    lines = case_map(one_call(PACKED, 0), seen)
+    assert "  graph replayed touched 8 bytes" in lines
+    (listed,) = [line for line in lines if line.startswith("  replay ")]
+    assert listed.count("=") == 16
+    assert not any(line.startswith("  call 1    ") for line in lines)

@@ -1,0 +1,1 @@
+"""One self-contained HTML file: no script, no request, readable anywhere."""
