@@ -92,7 +92,7 @@ class Budget:
 
 
 @cache
-def _failure_class(identity: Identity) -> type[PropertyFailure]:
+def failure_class(identity: Identity) -> type[PropertyFailure]:
     """Return the exception class of one fault."""
     return type("Failure", (PropertyFailure,), {"identity": identity})
 
@@ -196,7 +196,7 @@ class Fuzzer:
         failures = self.judge.failures(judged)
         if failures:
             self._keep(failures, judged)
-            raise _failure_class(failures[0].identity)(failures[0].headline)
+            raise failure_class(failures[0].identity)(failures[0].headline)
 
     def _drawn(self, case: Case) -> Judged:
         """Judge and count a case that was drawn to find something."""

@@ -62,17 +62,21 @@ class Judge:
         if self.fallback is not None and not executor.fits(case):
             executor = self.fallback
             self.fell_back += 1
-        # What a subject prints must not get into a verdict on standard output.
-        with redirect_stdout(sys.stderr):
-            observation = executor.run(self.subject, case)
+        observation = self.observed(executor, case)
         results = judge(case, observation, self.subject.contract)
         judged = Judged(case, observation, tuple(results))
         if not self.known:
             return judged
-        pairs = ((v.identity, self._known(v)) for v in judged.violations)
+        pairs = ((v.identity, self.known_as(v)) for v in judged.violations)
         return replace(judged, known={i: found for i, found in pairs if found})
 
-    def _known(self, violation: Violation) -> Known | None:
+    def observed(self, executor: Executor, case: Case) -> Observation:
+        """Run a case; what a subject prints must not get into a verdict on stdout."""
+        with redirect_stdout(sys.stderr):
+            return executor.run(self.subject, case)
+
+    def known_as(self, violation: Violation) -> Known | None:
+        """Return the known finding that a violation is, if it is one."""
         return next((k for k in self.known if k.covers(violation)), None)
 
     def counts(self, violation: Violation) -> bool:
@@ -80,7 +84,7 @@ class Judge:
         if self.seek is not None:
             return violation.what == self.seek
         counts = self.strict_cost or violation.kind != "cost"
-        return counts and self._known(violation) is None
+        return counts and self.known_as(violation) is None
 
     def failures(self, judged: Judged) -> tuple[Violation, ...]:
         """Return the violations of a case that make the run fail."""

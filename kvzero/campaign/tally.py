@@ -78,7 +78,10 @@ class Tally:
                 self.not_judged[result.property, result.reason] += 1
             else:
                 self.judged[result.property] += 1
-        for violation in judged.violations:
+        distinct: dict[Identity, Violation] = {}
+        for violation in judged.violations:  # one call after another may break it
+            distinct.setdefault(violation.identity, violation)
+        for violation in distinct.values():
             self.note(violation, judged)
 
     def _add_stores(self, call: CallObservation) -> None:

@@ -26,11 +26,10 @@ def block_ids_for(
         device: Device of the case's memory, for ids that arrive there.
         num_blocks: Blocks of the cache: the gaps of a buffer then hold a legal id.
     """
-    ids = call.expand()
     if call.arrival == "list":
-        return _as_list(ids, call.dtype)
+        return _as_list(call.expand(), call.dtype)
     listed = slice(call.offset_el, call.offset_el + call.num_ids * call.step_el)
-    array = _buffer(call, ids, num_blocks)
+    array = _buffer(call, num_blocks)
     if call.arrival == "array":
         return array[listed][:: call.step_el]
     tensor = torch.from_numpy(array)
@@ -64,18 +63,37 @@ def _as_list(ids: list[int], dtype: str) -> list[Any]:  # Any: bools, floats or 
 
 
 def _buffer(
-    call: Call, ids: list[int], num_blocks: int | None
+    call: Call, num_blocks: int | None
 ) -> np.ndarray[Any, Any]:  # Any: each dtype of ids
     """Return the whole buffer: the ids at their offset and step, a filler elsewhere."""
     size = call.offset_el + call.num_ids * call.step_el + 1
+    listed = set(call.blocks(_LARGEST_FILLER + 1).tolist())
+    buffer: np.ndarray[Any, Any]  # Any: as above
     with np.errstate(over="ignore"):  # float16 holds large ids as infinity
-        buffer = np.full(size, _filler(set(ids), num_blocks), np.dtype(call.dtype))
-        buffer[call.offset_el : size - 1 : call.step_el] = ids
+        buffer = np.full(size, _filler(listed, num_blocks), np.dtype(call.dtype))
+        buffer[call.offset_el : size - 1 : call.step_el] = _as_array(call)
     return buffer
 
 
+def _as_array(call: Call) -> Any:  # Any: int64, or a list where that is too narrow
+    """Return the block list as NumPy can copy it, without an int of Python's each."""
+    limits = np.iinfo(np.int64)
+    ends = (
+        e for run in call.ids for e in (run.start, run.start + run.count * run.step)
+    )
+    if not all(limits.min <= end <= limits.max for end in ends):
+        return call.expand()
+    parts = [run.start + run.step * np.arange(run.count) for run in call.ids]
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
 def _filler(listed: set[int], num_blocks: int | None) -> int:
-    """Return the first id that the list does not hold, 0 if it holds all."""
+    """Return the first id that the list does not hold, 0 if it holds all.
+
+    Args:
+        listed: Those of its ids, at least, that may be the result.
+        num_blocks: Blocks of the cache; None: any id will do.
+    """
     limit = _LARGEST_FILLER + 1 if num_blocks is None else num_blocks
     candidates = range(min(limit, _LARGEST_FILLER + 1))
     return next((i for i in candidates if i not in listed), 0)

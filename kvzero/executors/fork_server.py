@@ -59,12 +59,15 @@ class ForkServer:
         versions: Versions of Triton and torch there.
     """
 
-    def __init__(self, *, interpreted: bool = False) -> None:
+    def __init__(
+        self, *, interpreted: bool = False, imports: tuple[str, ...] = ()
+    ) -> None:
         """Start it and wait until it is ready.
 
         Args:
             interpreted: Triton kernels run in Triton's interpreter, which has to be
                 chosen before Triton is imported.
+            imports: Modules that children want besides; none may start CUDA.
 
         Raises:
             EnvironmentMissingError: It cannot be started.
@@ -77,7 +80,7 @@ class ForkServer:
             environment["TRITON_INTERPRET"] = "1"
         with theirs, tempfile.TemporaryFile() as complaints:
             process = subprocess.Popen(
-                [sys.executable, "-m", _SERVER, str(theirs.fileno())],
+                [sys.executable, "-m", _SERVER, str(theirs.fileno()), *imports],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -277,17 +280,23 @@ _shared: dict[tuple[int, bool], ForkServer] = {}
 _sharing = Lock()
 
 
-def shared_fork_server(*, interpreted: bool = False) -> ForkServer:
+def shared_fork_server(
+    *, interpreted: bool = False, imports: tuple[str, ...] = ()
+) -> ForkServer:
     """Return this process's fork server, started at the first need.
 
     Args:
         interpreted: As for `ForkServer`; there is one server of each kind.
+        imports: As for `ForkServer`, where this call starts it; else a child imports
+            what it wants by itself.
     """
     key = os.getpid(), interpreted  # a forked process must not use its parent's
     with _sharing:
         server = _shared.get(key)
         if server is None or not server.is_alive:
-            server = _shared[key] = ForkServer(interpreted=interpreted)
+            server = _shared[key] = ForkServer(
+                interpreted=interpreted, imports=imports
+            )
         return server
 
 

@@ -208,7 +208,11 @@ def main() -> None:
     """Import everything, say so, and serve."""
     control = socket.socket(fileno=int(sys.argv[1]))
     interpreted = os.environ.get("TRITON_INTERPRET") == "1"
-    wanted = IMPORTS if interpreted else IMPORTS + COMPILED_IMPORTS
+    wanted = (
+        *IMPORTS,
+        *(() if interpreted else COMPILED_IMPORTS),
+        *sys.argv[2:],  # as whoever started it asked
+    )
     modules = {name: importlib.import_module(name) for name in wanted}
     torch, internals = modules["torch"], modules["kvzero.triton_internals"]
     # Other processes want the other cores: waiting for them costs more than it wins.

@@ -102,6 +102,12 @@ class IsolatedExecutor:
         self._forget_journal: Callable[[], object] = lambda: None
         self._versions = ""
 
+    @property
+    def resident_bytes(self) -> int:
+        """Return the memory that the worker takes now; 0 where there is none."""
+        child = self._child
+        return 0 if child is None else child.resident_bytes
+
     def fits(self, case: Case) -> bool:
         """Return whether the worker can have the case's memory."""
         answer = self._ask_surely({"ask": "fits", "case": encode_case(case)})
@@ -186,8 +192,7 @@ class IsolatedExecutor:
             raise ChildGoneError(Death("answer-garbled", text)) from None
 
     def _dead(self, subject: str, death: Death) -> Observation:
-        semantics = _SEMANTICS[self.name]
-        return Observation(subject, self.name, semantics, self._versions, died=death)
+        return dead_observation(subject, self.name, death, self._versions)
 
     def _ask(self, request: Json) -> Json:
         """Ask the worker; one that has died, or whose answer is not awaited, is gone.
@@ -247,6 +252,14 @@ class IsolatedExecutor:
                 )
             self._journal = Journal(path)
         return self._journal
+
+
+def dead_observation(
+    subject: str, executor: str, death: Death, versions: str = ""
+) -> Observation:
+    """Return what is observed of a case that its process died of."""
+    semantics = _SEMANTICS[executor]
+    return Observation(subject, executor, semantics, versions, died=death)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,31 +1,21 @@
 """What a worker process does: it runs cases on one executor, and is the one to die.
 
 A request is ``{"ask", ...}``, as the functions of `_ANSWERS` take it; an answer holds
-what they return, or ``{"error", "message", "notes"}``. A case that leaves much more
-memory taken than it found is run again at once: what an executor or a compiler keeps,
-it keeps once, and what grows with every run is a leak of the subject's.
+what they return, or ``{"error", "message", "notes"}``. A leak is observed as a death,
+too: this process is spoilt by it.
 """
 
-import gc
-import os
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import asdict
 
 from kvzero.casefile import decode_case
 from kvzero.errors import KvzeroError
 from kvzero.executors import Executor, executor_in_process
 from kvzero.executors.channel import Channel, Json
+from kvzero.executors.leaks import LeakWatch
 from kvzero.executors.transcript import to_json
-from kvzero.observation import Death, Observation
 from kvzero.subjects.registry import find_subject
-
-LEAK_BYTES = 2**24
-"""Memory that each run of one case must keep to be called a leak: the allocators of C
-and Python grow by less when nothing leaks."""
-LEAK_RUNS = 2
-"""Further runs that must keep as much."""
 
 
 class Worker:
@@ -33,7 +23,7 @@ class Worker:
 
     def __init__(self, executor: Executor) -> None:
         """Take the executor that runs all cases."""
-        self._executor = executor
+        self._executor = LeakWatch(executor)
 
     def fits(self, request: Json) -> Json:
         """Return whether a case's memory can be had."""
@@ -47,17 +37,7 @@ class Worker:
         """Return what a subject did on a case."""
         subject = find_subject(request["subject"])
         case = decode_case(request["case"])
-        seen, kept = _measured(lambda: self._executor.run(subject, case))
-        least = kept
-        for _ in range(LEAK_RUNS):
-            if kept < LEAK_BYTES or seen.died is not None:
-                break
-            seen, kept = _measured(lambda: self._executor.run(subject, case))
-            least = min(least, kept)
-        if seen.died is None and least >= LEAK_BYTES:
-            text = f"memory leaked: each run of the case keeps {LEAK_BYTES:,} B or more"
-            seen = replace(seen, died=Death("memory-leaked", text))
-        return {"observation": to_json(seen)}
+        return {"observation": to_json(self._executor.run(subject, case))}
 
     def answer(self, request: Json) -> Json:
         """Return the answer to a request; errors are answers too."""
@@ -99,18 +79,3 @@ def serve(channel: Channel, arguments: Json) -> None:
 
 def _error(name: str, message: str, notes: list[str]) -> Json:
     return {"error": name, "message": message, "notes": notes}
-
-
-def _measured(run: Callable[[], Observation]) -> tuple[Observation, int]:
-    """Return what a run saw, and by how much memory grew."""
-    before = _resident_bytes()
-    seen = run()
-    if _resident_bytes() - before >= LEAK_BYTES:
-        gc.collect()
-    return seen, _resident_bytes() - before
-
-
-def _resident_bytes() -> int:
-    """Return the memory that this process takes."""
-    pages = Path("/proc/self/statm").read_text().split()[1]
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
