@@ -1,10 +1,10 @@
 """KV-cache layouts of 25 real models and servers, at any number of blocks.
 
-The data lie in ``presets.json``. Each offset, step and allocation size there is a
-number of bytes, or a pair (constant, bytes per block), so a preset shrinks to a few
-blocks without changing shape. The full size is what a cache of the named hardware class
-would hold; it is an estimate, everything else is read in the named public sources or
-derived from them.
+Each is one file below ``preset_layouts/``, found by being there. Each offset, step and
+allocation size in it is a number of bytes, or a pair (constant, bytes per block), so a
+preset shrinks to a few blocks without changing shape. The full size is what a cache of
+the named hardware class would hold; it is an estimate, everything else is read in the
+named public sources or derived from them.
 """
 
 import json
@@ -17,6 +17,7 @@ from typing import Any
 from kvzero.errors import LayoutError
 from kvzero.layout import MAX_BLOCKS, Allocation, Axis, Layout, Run, check_int
 
+FOLDER = "preset_layouts"
 Record = dict[str, Any]  # Any: parsed JSON of our own, checked by `Layout`
 
 
@@ -108,8 +109,9 @@ def preset(name: str, num_blocks: int | None = None) -> Layout:
 @cache
 def _records() -> dict[str, Record]:
     """Return the parsed data, by name."""
-    text = files("kvzero").joinpath("presets.json").read_text(encoding="utf-8")
-    return {record["name"]: record for record in json.loads(text)}
+    folder = files("kvzero").joinpath(FOLDER)
+    texts = [file.read_text(encoding="utf-8") for file in folder.iterdir()]
+    return {record["name"]: record for record in map(json.loads, texts)}
 
 
 def _bytes(quantity: int | list[int], num_blocks: int) -> int:

@@ -1,9 +1,9 @@
-"""What is measured: the presets, three made layouts, and lengths of block lists.
+"""What is measured: the presets, four made layouts, and lengths of block lists.
 
-The made layouts are the worst that is known of three kinds: pages that alternate
+The made layouts are the worst that is known of their kinds: pages that alternate
 between wide and narrow in allocations of their own, the same pages side by side in one
-allocation, and one wide page among many narrow ones, where a grid as long as the widest
-page is nearly all programs without work.
+allocation, the same with padding between them, and one wide page among many narrow
+ones, where a grid as long as the widest page is nearly all programs without work.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ WIDE_BYTES = 9344 * 4
 NARROW_BYTES = 292 * 4
 """The widest and the narrowest page of the launch that overflowed (vLLM 52058)."""
 PADDING_BYTES = 64
-"""Between packed pages, as in DeepSeek-V4: neighbours do not touch, nor merge."""
+"""Between padded pages, as in DeepSeek-V4: neighbours do not touch, nor merge."""
 HUGE_BYTES = 2**21
 SMALL_BYTES = 2**10
 MIXED_BLOCKS = 1024
@@ -93,8 +93,11 @@ def bench_layouts(names: Sequence[str] | None = None) -> tuple[BenchLayout, ...]
         LayoutError: There is no layout of a name.
     """
     if names is None:
-        names = (*_MADE, *preset_names())
-    return tuple(_MADE[name] if name in _MADE else _of_preset(name) for name in names)
+        names = (*MADE_LAYOUTS, *preset_names())
+    return tuple(
+        MADE_LAYOUTS[name] if name in MADE_LAYOUTS else _of_preset(name)
+        for name in names
+    )
 
 
 def _of_preset(name: str) -> BenchLayout:
@@ -124,10 +127,19 @@ def mixed_separate(num_blocks: int) -> Layout:
 
 
 def mixed_packed(num_blocks: int) -> Layout:
-    """Return 181 segments of alternating pages, padded, side by side in each block."""
-    step = WIDE_BYTES + NARROW_BYTES + 2 * PADDING_BYTES
-    stride = 91 * step - NARROW_BYTES - PADDING_BYTES
-    narrow_at = WIDE_BYTES + PADDING_BYTES
+    """Return 181 segments of alternating pages, side by side in each block."""
+    return _side_by_side(num_blocks, padding_bytes=0)
+
+
+def mixed_padded(num_blocks: int) -> Layout:
+    """Return the packed segments with padding between any two pages."""
+    return _side_by_side(num_blocks, PADDING_BYTES)
+
+
+def _side_by_side(num_blocks: int, padding_bytes: int) -> Layout:
+    step = WIDE_BYTES + NARROW_BYTES + 2 * padding_bytes
+    stride = 91 * step - NARROW_BYTES - padding_bytes
+    narrow_at = WIDE_BYTES + padding_bytes
     runs = (
         Run(WIDE_BYTES, stride, axes=(Axis(91, step),)),
         Run(NARROW_BYTES, stride, narrow_at, axes=(Axis(90, step),), interleaved=True),
@@ -149,11 +161,12 @@ def one_wide(num_blocks: int) -> Layout:
     return Layout(num_blocks, allocations, runs)
 
 
-_MADE = {
+MADE_LAYOUTS = {
     made.name: made
     for made in (
         BenchLayout("mixed181-separate", mixed_separate, MIXED_BLOCKS),
         BenchLayout("mixed181-packed", mixed_packed, MIXED_BLOCKS),
+        BenchLayout("mixed181-padded", mixed_padded, MIXED_BLOCKS),
         BenchLayout("wide1-narrow180", one_wide, WIDE_BLOCKS, (23_000,)),
     )
 }

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import Any
 
+from kvzero.bench.layouts import MADE_LAYOUTS
 from kvzero.bench.records import EMPTY, MEMSET, Place, Record, Report
 from kvzero.errors import CaseError
 
@@ -106,8 +107,7 @@ def _at(preset: str, n_blocks: int) -> Callable[[Place], bool]:
 
 
 def _is_few_of_a_model(place: Place) -> bool:
-    made = ("mixed181-separate", "mixed181-packed", "wide1-narrow180")
-    return place.n_blocks in FEW and place.preset not in made
+    return place.n_blocks in FEW and place.preset not in MADE_LAYOUTS
 
 
 def _at_least(bound: float) -> tuple[str, Callable[[float], bool]]:

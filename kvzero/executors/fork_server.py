@@ -294,9 +294,7 @@ def shared_fork_server(
     with _sharing:
         server = _shared.get(key)
         if server is None or not server.is_alive:
-            server = _shared[key] = ForkServer(
-                interpreted=interpreted, imports=imports
-            )
+            server = _shared[key] = ForkServer(interpreted=interpreted, imports=imports)
         return server
 
 

@@ -14,32 +14,38 @@ MIXED_BYTES = 91 * 9344 * 4 + 90 * 292 * 4
 
 
 def test_the_made_layouts_and_all_presets_are_measured() -> None:
-    made = {"mixed181-separate", "mixed181-packed", "wide1-narrow180"}
+    made = {
+        "mixed181-separate",
+        "mixed181-packed",
+        "mixed181-padded",
+        "wide1-narrow180",
+    }
     assert set(BY_NAME) == made | set(preset_names())
 
 
 @pytest.mark.parametrize(
-    ("name", "allocations", "block_bytes", "smallest"),
+    ("name", "allocations", "block_bytes", "smallest", "apart"),
     [
-        ("mixed181-separate", 181, MIXED_BYTES, 292 * 4),
-        ("mixed181-packed", 1, MIXED_BYTES, 292 * 4),
-        ("wide1-narrow180", 181, 2**21 + 180 * 2**10, 2**10),
+        ("mixed181-separate", 181, MIXED_BYTES, 292 * 4, 181),
+        ("mixed181-packed", 1, MIXED_BYTES, 292 * 4, 1),
+        ("mixed181-padded", 1, MIXED_BYTES, 292 * 4, 181),
+        ("wide1-narrow180", 181, 2**21 + 180 * 2**10, 2**10, 181),
     ],
 )
-def test_a_made_layout_has_181_segments_that_do_not_merge(
-    name: str, allocations: int, block_bytes: int, smallest: int
+def test_a_made_layout_has_181_segments_that_merge_only_where_they_touch(
+    name: str, allocations: int, block_bytes: int, smallest: int, apart: int
 ) -> None:
     layout = BY_NAME[name].make(3)
     table = layout.table
     assert (len(table), layout.num_allocations) == (181, allocations)
     assert (bytes_of_block(layout), smallest_page(layout)) == (block_bytes, smallest)
-    apart = table.offset_bytes + table.allocation * 2**40
-    joined = merged(Segments(apart, table.stride_bytes, table.page_bytes))
-    assert len(joined.address) == 181
+    address = table.offset_bytes + table.allocation * 2**40
+    joined = merged(Segments(address, table.stride_bytes, table.page_bytes))
+    assert len(joined.address) == apart
 
 
 def test_pages_of_mixed_layouts_alternate() -> None:
-    for name in ("mixed181-separate", "mixed181-packed"):
+    for name in ("mixed181-separate", "mixed181-packed", "mixed181-padded"):
         pages = BY_NAME[name].make(2).table.page_bytes.tolist()
         assert pages == ([9344 * 4, 292 * 4] * 91)[:181]
 
