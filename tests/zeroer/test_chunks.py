@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kvzero.errors import LayoutError
-from kvzero.layout import Int64Array
+from kvzero.layout import MAX_BYTES, Int64Array
 from kvzero.zeroer import chunks
 from kvzero.zeroer.chunks import (
     CHUNK_BYTES,
@@ -165,6 +165,50 @@ def test_no_segments_are_no_chunks() -> None:
     table = chunk_table(merged(checked_segments([], [], [], 4)))
     assert table.num_chunks == 0
     assert table.groups == ()
+
+
+NUMBERS = st.one_of(
+    st.integers(1, 40), st.sampled_from([2**60, 2**61, MAX_BYTES, MAX_BYTES + 1])
+)
+FAR = st.one_of(
+    st.integers(-1, 9), st.integers(2**63 - 99, 2**63 - 1), st.just(2**63 - 2**61)
+)
+
+
+def may_be(address: int, stride: int, page: int, num_blocks: int) -> bool:
+    """Return whether a segment is possible, in plain integers."""
+    fits = address >= 0 and max(stride, page) <= MAX_BYTES
+    apart = page <= stride or num_blocks < 2
+    return fits and apart and address + (num_blocks - 1) * stride + page < 2**63
+
+
+@given(
+    st.lists(st.tuples(FAR, NUMBERS, NUMBERS), min_size=1, max_size=2),
+    st.integers(1, 6),
+    st.sampled_from(["", "", "a page", "a stride", "an address"]),
+)
+@example([(-1, 8, 8)], 3, "")
+@example([(0, 8, 8)], 3, "")
+@example([(2**63 - 25, 8, 8)], 3, "")
+@example([(2**63 - 24, 8, 8)], 3, "")
+@example([(0, 8, 9)], 1, "")
+@example([(0, 8, 9)], 2, "")
+@example([(0, MAX_BYTES, MAX_BYTES)], 1, "")
+def test_segments_are_taken_if_and_only_if_memory_can_hold_them(
+    rows: list[tuple[int, int, int]], num_blocks: int, left_out: str
+) -> None:
+    columns = [list(column) for column in zip(*rows)]
+    for column, name in zip(columns, ("an address", "a stride", "a page")):
+        if name == left_out:
+            column.pop()
+    is_legal = not left_out and all(may_be(*row, num_blocks) for row in rows)
+    try:
+        taken = checked_segments(columns[0], columns[1], columns[2], num_blocks)
+    except LayoutError:
+        assert not is_legal
+        return
+    assert is_legal
+    assert [column.tolist() for column in taken] == columns
 
 
 REFUSED = {
