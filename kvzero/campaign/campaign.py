@@ -8,13 +8,13 @@ board (`kvzero.campaign.board`) that is written down every second.
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, Protocol
 
 from kvzero.campaign.board import STATE_VERSION, Board
 from kvzero.campaign.confirming import Confirmed
@@ -49,9 +49,28 @@ STOP_SECONDS = 2.0
 JOIN_SECONDS = 30.0
 
 
+class Place(Protocol):
+    """One worker's place; it runs in a thread of its own."""
+
+    index: int
+    worker: int
+    state: str
+
+    @property
+    def pid(self) -> int | None:
+        """Return the worker's process id, where there is a worker on this machine."""
+
+    @property
+    def resident_bytes(self) -> int:
+        """Return the memory that the worker takes on this machine."""
+
+    def run(self) -> None:
+        """Work until the campaign is over."""
+
+
 @dataclass
 class Campaign:
-    """One campaign on this machine.
+    """One campaign, coordinated on this machine.
 
     Attributes:
         settings: What it does.
@@ -60,6 +79,9 @@ class Campaign:
         resume: Go on from where the folder's campaign stands.
         log: Path of the event log; None: in its folder.
         watcher: Sees all of it.
+        known: Known findings, and whether they still fail.
+        place: Makes a worker's place: on this machine, or one that has work done
+            elsewhere.
         interrupted: Somebody pressed Ctrl-C.
         error: What ended it, if it was an error; its findings stand.
     """
@@ -71,6 +93,7 @@ class Campaign:
     log: Path | None = None
     watcher: Watcher = field(default_factory=Watcher)
     known: tuple[Confirmed, ...] = ()
+    place: Callable[[Board, int], Place] = Slot
     interrupted: bool = False
     error: BaseException | None = None
 
@@ -126,7 +149,7 @@ class Campaign:
             },
         )
         self._slots = [
-            Slot(self._board, index) for index in range(self.settings.workers)
+            self.place(self._board, index) for index in range(self.settings.workers)
         ]
         self._peaks = [0] * len(self._slots)
         self._sampler = Sampler()
@@ -219,7 +242,7 @@ class Campaign:
             board.why,
         )
 
-    def _worker_view(self, slot: Slot) -> WorkerView:
+    def _worker_view(self, slot: Place) -> WorkerView:
         return WorkerView(
             slot.worker,
             slot.pid,

@@ -19,7 +19,13 @@ from typing import Annotated, NoReturn
 import typer
 
 from kvzero.campaign.confirming import Confirmed, confirm
-from kvzero.campaign.fuzz import Budget, Fuzzer, cases_for
+from kvzero.campaign.fuzz import (
+    CASE_SECONDS,
+    MAX_PROGRAMS,
+    Budget,
+    Fuzzer,
+    cases_for,
+)
 from kvzero.campaign.judging import Judge
 from kvzero.campaign.known import Known, read_known_file
 from kvzero.campaign.outcome import RunResult, save_found
@@ -50,6 +56,7 @@ from kvzero.cli.campaign import (
     GpusOption,
     LogOption,
     MaxFailuresOption,
+    RayOption,
     ResumeOption,
     ShrinkTimeOption,
     WorkersOption,
@@ -96,12 +103,6 @@ from kvzero.executors.isolated import (
     subject_for,
 )
 from kvzero.subjects.protocol import HasNotes
-
-FUZZ_PROGRAMS = 200_000
-"""Programs that fuzzing evaluates for one case at most; `verify` has no cap."""
-FUZZ_SECONDS = 30.0
-"""Time of one drawn case in a worker process: it runs in milliseconds, but what it runs
-may have to be compiled first, by a machine that is busy. Interpreting takes longer."""
 
 app = typer.Typer(
     name="kvzero",
@@ -214,6 +215,7 @@ def fuzz(
     shrink_time: ShrinkTimeOption = None,
     workers: WorkersOption = None,
     gpus: GpusOption = None,
+    ray: RayOption = None,
     corpus: CorpusOption = None,
     resume: ResumeOption = False,  # noqa: FBT002 - typer reads the signature
     log: LogOption = None,
@@ -227,7 +229,7 @@ def fuzz(
     reporting = Reporting.asked("fuzz", report, report_dir)
     seconds = parse_seconds(max_time) if max_time else None
     options = CampaignOptions(
-        workers, gpus, corpus, resume, log, max_failures, continue_on_failure
+        workers, gpus, corpus, resume, log, max_failures, continue_on_failure, ray
     )
     if options.is_campaign:
         options.checked(seek=seek, isolate=isolate)
@@ -255,12 +257,12 @@ def fuzz(
         isolate=isolate,
         case_deadline=case_deadline,
         case_memory=case_memory,
-        usual_seconds=DEADLINE_SECONDS if executor == "host" else FUZZ_SECONDS,
+        usual_seconds=DEADLINE_SECONDS if executor == "host" else CASE_SECONDS,
     )
     judge = _judge(
         subject,
         executor,
-        FUZZ_PROGRAMS,
+        MAX_PROGRAMS,
         isolation,
         strict_cost=strict_cost,
         target=target,

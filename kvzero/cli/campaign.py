@@ -4,6 +4,7 @@ import os
 import secrets
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +22,10 @@ from kvzero.campaign.confirming import Confirmed, confirm
 from kvzero.campaign.gpus import chosen_gpus
 from kvzero.campaign.known import read_known_file
 from kvzero.campaign.outcome import RunResult
+from kvzero.campaign.ray_cluster import RayCluster, ray_cluster
+from kvzero.campaign.remote import RemotePlaces
 from kvzero.campaign.settings import MOST_WORKERS, Settings, known_to_json
+from kvzero.campaign.slot import Slot
 from kvzero.campaign.tally import EXIT_FAULT
 from kvzero.cli.live import watcher
 from kvzero.errors import InternalError
@@ -78,6 +82,14 @@ MaxFailuresOption = Annotated[
     int | None,
     typer.Option(min=1, help="Stop once so many distinct failures are found."),
 ]
+RayOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Have the workers on a Ray cluster: HOST:PORT of its head, auto (this "
+        "machine's cluster) or local; by default, one a GPU or CPU of it.",
+    ),
+]
 ContinueOption = Annotated[
     bool,
     typer.Option(
@@ -97,6 +109,7 @@ class CampaignOptions:
     log: Path | None = None
     max_failures: int | None = None
     continue_on_failure: bool = False
+    ray: str | None = None
 
     @property
     def is_campaign(self) -> bool:
@@ -114,6 +127,11 @@ class CampaignOptions:
         """
         if self.resume and self.corpus is None:
             raise typer.BadParameter("--resume, but must come with --corpus DIR")
+        if self.ray is not None and self.gpus is not None:
+            raise typer.BadParameter(
+                "--gpus, but with --ray its cluster gives a GPU to each slice of work: "
+                "leave it out"
+            )
         for name, value in excluded.items():
             if value is not None:
                 raise typer.BadParameter(
@@ -146,7 +164,25 @@ class CampaignRun:
         Raises:
             KvzeroError: It could not begin.
         """
-        settings = self._settings()
+        with ExitStack() as stack:
+            cluster = None
+            if self.options.ray is not None:
+                joined = ray_cluster(self.options.ray, self._executor())
+                cluster = stack.enter_context(joined)
+            result = self._run(self._settings(cluster), cluster)
+            if cluster is not None:
+                result = replace(result, notes=(*result.notes, cluster.note()))
+            return result
+
+    def _executor(self) -> str | None:
+        """Return the executor's name, where it is known before a cluster is."""
+        options = self.options
+        if options.resume and options.corpus is not None:
+            return resumed_settings(options.corpus, {}).executor
+        asked: str | None = self.asked.get("executor")
+        return asked
+
+    def _run(self, settings: Settings, cluster: RayCluster | None) -> RunResult:
         if self.known is not None:
             findings = read_known_file(self.known)
             mine = [known for known in findings if known.subject == settings.subject]
@@ -166,6 +202,7 @@ class CampaignRun:
                 log=self.options.log,
                 watcher=watching,
                 known=confirmed,
+                place=Slot if cluster is None else RemotePlaces(cluster),
             )
             result = campaign.run()
         self._error = campaign.error
@@ -190,11 +227,16 @@ class CampaignRun:
                 f"event log has their cases"
             )
 
-    def _settings(self) -> Settings:
+    def _settings(self, cluster: RayCluster | None) -> Settings:
         options = self.options
         if options.resume and options.corpus is not None:
             return self._resumed(options.corpus)
-        settings = self._fresh()
+        settings = self._fresh(cluster)
+        if cluster is not None:
+            slots = cluster.slots
+            asked = options.workers or "auto"
+            workers = slots if asked == "auto" else _workers(asked, "", ())
+            return replace(settings, workers=min(workers, MOST_WORKERS))
         gpus: tuple[str, ...] = ()
         if settings.executor == "device":
             gpus = chosen_gpus(options.gpus or "all")
@@ -210,10 +252,12 @@ class CampaignRun:
     def _given(self) -> dict[str, Any]:  # Any: values of fields
         return {name: each for name, each in self.asked.items() if each is not None}
 
-    def _fresh(self) -> Settings:
+    def _fresh(self, cluster: RayCluster | None) -> Settings:
         """Return the settings of a new campaign."""
         given = self._given
         os.environ.setdefault(*ASKS_NVML)
+        if cluster is not None:
+            given["executor"] = cluster.executor
         given.setdefault("executor", default_executor_name())
         given.setdefault("seed", secrets.randbits(32))
         if given["executor"] == "host":

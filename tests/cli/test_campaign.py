@@ -36,6 +36,7 @@ WAIT_SECONDS = 120.0
         (("-n", "1", "--seek", "cuda-y"), "--seek, but a campaign cannot obey it"),
         (("-n", "1", "--no-isolate"), "--isolate, but a campaign cannot obey it"),
         (("--gpus", "0", "--executor", "footprint"), "needs none: leave it out"),
+        (("--gpus", "0", "--ray", "local"), "--gpus, but with --ray its cluster gives"),
         (("--corpus", "c", "--resume"), "but must hold a campaign of version"),
     ],
 )
@@ -45,6 +46,12 @@ def test_what_no_campaign_can_obey_is_bad_usage(
     outcome = kvzero("fuzz", *arguments)
     assert outcome.code == 2
     assert says in " ".join(outcome.err.replace("│", " ").split())
+
+
+def test_a_ray_cluster_that_is_not_there_is_one_error(kvzero: Kvzero) -> None:
+    outcome = kvzero("fuzz", "--ray", "127.0.0.1:1")
+    assert outcome.code == 3
+    assert "EnvironmentMissingError: ray=127.0.0.1:1, but " in outcome.err
 
 
 def snapshot(**changes: Any) -> Snapshot:
