@@ -148,7 +148,9 @@ def test_planted_fault_of_an_installed_package_is_found_and_shrunk(
     assert done.returncode == 1, done.stdout + done.stderr
     result = json.loads(done.stdout)
     assert result["subject"] == "theirs"
-    for found in result["violations"]:
+    faults = [found for found in result["violations"] if found["kind"] != "cost"]
+    assert faults
+    for found in faults:  # a cost is neither shrunk nor saved
         assert (found["runs"], found["blocks"]) <= (2, 3)
         saved = read_case_file(tmp_path / found["file"]).found
         assert saved is not None

@@ -1,13 +1,16 @@
 """The import closure of vLLM's class, for machines without a registry.
 
 ``python -m kvzero.subjects.vllm.closure --python 3.12 --out DIR`` imports the class in
-a process of its own, keeps the files that this read, and packs them into one archive.
-Binary packages come from their wheels for the Python that is asked for. What torch,
-Triton and NumPy bring along is left out: a GPU machine has them. Unpacked into a folder
-on ``PYTHONPATH``, the archive is an installed vLLM as far as its zeroer goes; vLLM's
-compiled operations, which the class does not use, stay behind.
+a process of its own, sees which packages this read, and packs them into one archive.
+What a package imports depends on the machine: a GPU, another torch. So each travels
+whole, with all that vLLM requires of what is installed here; binary ones come from
+their wheels for the Python that is asked for. Of vLLM itself only the source and the
+data that were read travel: the class uses none of its compiled operations, which are
+hundreds of megabytes. What a GPU machine has (`PRESENT`) is left out.
 
-Source: vllm 0.33.0, imported under torch 2.13.0: 1,900 files of 50 packages.
+Unpacked into a folder on ``PYTHONPATH``, the archive is an installed vLLM as far as its
+zeroer goes. Source: vllm 0.33.0, imported under torch 2.13 on Python 3.11 and, from the
+archive alone, under torch 2.11 on Python 3.12.
 """
 
 import argparse
@@ -15,36 +18,30 @@ import json
 import re
 import subprocess
 import sys
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import Distribution, distributions
 from importlib.metadata import version as version_of
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from zipfile import ZIP_LZMA, ZipFile
+from zipfile import ZipFile
 
 from kvzero.errors import EnvironmentMissingError, KvzeroError
 
-ARCHIVE = "vllm-closure.zip"
+ARCHIVE = "vllm-closure.tar.xz"
 MAX_BYTES = 64 * 2**20
 """What may travel to a GPU machine in all."""
-PRESENT = (
-    "torch",
-    "triton",
-    "numpy",
-    "kvzero",
-    "hypothesis",
-    "pytest",
-    "rich",
-    "typer",
+VLLM = "vllm"
+PRESENT = frozenset(
+    (
+        *("torch", "triton", "numpy", "sympy", "mpmath", "networkx", "setuptools"),
+        *("kvzero", "hypothesis", "sortedcontainers", "rich", "typer", "click"),
+        *("pytest", "pytest-xdist", "execnet", "pluggy", "iniconfig", "pip"),
+    )
 )
-"""What a GPU machine has, with all that it requires: kvzero and its harness."""
-ZOO = "/models/"
-"""Folder of architectures: of each package that has one, most of its source."""
+"""What a GPU machine has. By name and not with what these require: which packages that
+is differs by release, and one that is there twice does no harm, as it travels whole."""
 DEADLINE_SECONDS = 900.0
-
-Files = dict[str, set[str]]
-"""Paths inside the folder of installed packages, by name of the distribution."""
 
 
 def collect(python: str, folder: Path) -> Path:
@@ -52,48 +49,38 @@ def collect(python: str, folder: Path) -> Path:
 
     Args:
         python: Such as ``"3.12"``.
-        folder: Where the archive is written; made if it is not there.
+        folder: Where the archive is written; made if it is not there. One that is
+            there stays as it is until the new one is whole.
 
     Raises:
         EnvironmentMissingError: The class cannot be imported here, a wheel cannot be
             had, or the archive would be too large.
     """
-    installed = {_key(d.metadata["Name"]): d for d in distributions()}
-    needed = _by_distribution(_recorded(), installed)
-    here = present(PRESENT, installed)
-    needed = {
-        name: files
-        for name, files in needed.items()
-        # Metadata alone are read of any package: by whoever looks for entry points.
-        if name not in here and any(f.endswith((".py", ".so")) for f in files)
-    }
+    installed = first_on_path(distributions())
+    read = _recorded()
+    needed = sorted(needed_of(read, installed))
     folder.mkdir(parents=True, exist_ok=True)
-    archive = folder / ARCHIVE
-    binary = [name for name in needed if _is_binary(needed[name])]
-    own = python == f"{sys.version_info.major}.{sys.version_info.minor}"
-    with ZipFile(archive, "w", ZIP_LZMA) as packed, TemporaryDirectory() as wheels:
-        if binary and not own:
-            _download([installed[name] for name in binary], python, Path(wheels))
-        for name, files in sorted(needed.items()):
-            if name in binary and not own:
-                pack_wheel(_wheel_of(name, Path(wheels)), files, packed)
-            else:
-                _pack_installed(installed[name], files, packed)
-    size = archive.stat().st_size
-    if size > MAX_BYTES:
-        archive.unlink()
-        raise EnvironmentMissingError(
-            f"closure={size} B, but must be at most {MAX_BYTES} B to be carried to a "
-            f"GPU machine"
-        )
-    return archive
+    with TemporaryDirectory(dir=folder) as scratch:
+        packages = Path(scratch) / "packages"
+        _gather([installed[name] for name in needed], read, python, packages)
+        archive = Path(scratch) / ARCHIVE
+        with tarfile.open(archive, "w:xz") as packed:
+            packed.add(packages, arcname=".")
+        size = archive.stat().st_size
+        if size > MAX_BYTES:
+            raise EnvironmentMissingError(
+                f"closure={size} B, but must be at most {MAX_BYTES} B to be carried to "
+                f"a GPU machine"
+            )
+        archive.replace(folder / ARCHIVE)
+    return folder / ARCHIVE
 
 
-def _recorded() -> list[Path]:
+def _recorded() -> set[Path]:
     """Return the files that a fresh process reads to import the class."""
     done = _run([sys.executable, "-m", "kvzero.subjects.vllm.recording"])
     last = done.stdout.strip().splitlines()[-1]
-    return [Path(name) for name in json.loads(last)]
+    return {Path(name) for name in json.loads(last)}
 
 
 def _run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
@@ -115,44 +102,102 @@ def _key(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _by_distribution(
-    files: Iterable[Path], installed: dict[str, Distribution]
-) -> Files:
-    """Return the files by the distribution that owns them; others are left out."""
-    owners: dict[Path, tuple[str, str]] = {}
-    for name, distribution in installed.items():
-        for path in distribution.files or ():
-            owners[Path(str(path.locate())).resolve()] = name, str(path)
-    needed: defaultdict[str, set[str]] = defaultdict(set)
-    for file in files:
-        if file in owners:
-            owner, inside = owners[file]
-            needed[owner].add(inside)
-    return dict(needed)
+def first_on_path(found: Iterable[Distribution]) -> dict[str, Distribution]:
+    """Return distributions by name; of two of one name the first, as an import does."""
+    installed: dict[str, Distribution] = {}
+    for distribution in found:
+        installed.setdefault(_key(distribution.metadata["Name"]), distribution)
+    return installed
 
 
-def present(names: Iterable[str], installed: dict[str, Distribution]) -> set[str]:
-    """Return some distributions with all that they require, extras left out."""
+def needed_of(read: set[Path], installed: Mapping[str, Distribution]) -> set[str]:
+    """Return the distributions that travel: those read, and all that they require.
+
+    Args:
+        read: Files that importing the class read.
+        installed: What is installed here, by name.
+    """
     found: set[str] = set()
-    waiting = list(names)
+    # Metadata alone are read of any package: by whoever looks for entry points.
+    waiting = [
+        name
+        for name, distribution in installed.items()
+        if any(where in read for path, where in _files(distribution) if _is_code(path))
+    ]
     while waiting:
-        name = _key(waiting.pop())
-        if name in found or name not in installed:
+        name = waiting.pop()
+        if name in found or name in PRESENT or name not in installed:
             continue
         found.add(name)
-        waiting.extend(
-            re.split(r"[\s<>=!~;\[(]", requirement, maxsplit=1)[0]
-            for requirement in installed[name].requires or ()
-            if not re.search(r"extra\s*==", requirement)
-        )
+        waiting.extend(_required(installed[name]))
     return found
 
 
-def _is_binary(files: Iterable[str]) -> bool:
-    return any(name.endswith(".so") for name in files)
+def _files(distribution: Distribution) -> Iterator[tuple[str, Path]]:
+    """Yield the files of a distribution: path inside the archive, and place."""
+    for path in distribution.files or ():
+        if not str(path).startswith("..") and path.suffix != ".pyc":
+            yield str(path), Path(str(path.locate())).resolve()
 
 
-def _download(wanted: list[Distribution], python: str, folder: Path) -> None:
+def _is_code(path: str) -> bool:
+    return path.endswith((".py", ".so"))
+
+
+def _required(distribution: Distribution) -> list[str]:
+    """Return the names of what a distribution requires, extras left out."""
+    return [
+        _key(re.split(r"[\s<>=!~;\[(]", requirement, maxsplit=1)[0])
+        for requirement in distribution.requires or ()
+        if not re.search(r"extra\s*==", requirement)
+    ]
+
+
+def _gather(
+    wanted: Sequence[Distribution], read: set[Path], python: str, folder: Path
+) -> None:
+    """Lay out distributions as they would be installed for a version of Python."""
+    own = python == f"{sys.version_info.major}.{sys.version_info.minor}"
+    foreign = [d for d in wanted if not own and _is_binary(d)]
+    for distribution in wanted:
+        if distribution not in foreign:
+            copy_installed(distribution, read, folder)
+    if foreign:
+        with TemporaryDirectory() as wheels:
+            _download(foreign, python, Path(wheels))
+            for wheel in Path(wheels).glob("*.whl"):
+                ZipFile(wheel).extractall(folder)
+
+
+def _is_binary(distribution: Distribution) -> bool:
+    """Return whether a distribution differs by version of Python; vLLM's do not."""
+    if _key(distribution.metadata["Name"]) == VLLM:
+        return False
+    return any(path.endswith(".so") for path, _ in _files(distribution))
+
+
+def copy_installed(distribution: Distribution, read: set[Path], folder: Path) -> None:
+    """Copy an installed distribution; of vLLM its source and what was read.
+
+    Args:
+        distribution: What is installed.
+        read: Files that importing the class read.
+        folder: Where to.
+    """
+    whole = _key(distribution.metadata["Name"]) != VLLM
+    for path, where in _files(distribution):
+        if where.is_file() and (whole or path.endswith(".py") or where in read):
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(where.read_bytes())
+
+
+def _download(wanted: Sequence[Distribution], python: str, folder: Path) -> None:
+    """Download the wheels of distributions for a version of Python.
+
+    Raises:
+        EnvironmentMissingError: One cannot be had.
+    """
     pins = [f"{d.metadata['Name']}=={d.version}" for d in wanted]
     _run(
         [
@@ -161,62 +206,6 @@ def _download(wanted: list[Distribution], python: str, folder: Path) -> None:
             *pins,
         ]
     )
-
-
-def _wheel_of(name: str, folder: Path) -> Path:
-    for wheel in folder.glob("*.whl"):
-        if _key(wheel.name.split("-")[0]) == name:
-            return wheel
-    raise EnvironmentMissingError(f"{name}: pip downloaded no wheel of it")
-
-
-def pack_wheel(wheel: Path, files: Iterable[str], packed: ZipFile) -> None:
-    """Pack what is kept of a wheel, its modules as that wheel's Python names them.
-
-    Args:
-        wheel: The wheel.
-        files: Paths as installed here, for this Python, that were read.
-        packed: Where to.
-    """
-    stems = {module_stem(name) for name in files}
-    with ZipFile(wheel) as source:
-        for name in source.namelist():
-            if is_kept(name, stems):
-                packed.writestr(name, source.read(name))
-
-
-def is_kept(path: str, stems: set[str]) -> bool:
-    """Return whether a file of a package goes into the archive.
-
-    What a package imports depends on what else is installed, so all of its source is
-    kept, save the models of `ZOO` that were not read; of all else, what was read.
-
-    Args:
-        path: The file, from the folder of installed packages.
-        stems: What was read, as `module_stem` returns it.
-    """
-    if module_stem(path) in stems or path.endswith(".dist-info/METADATA"):
-        return True
-    if path.endswith(".py"):
-        return ZOO not in path and not path.startswith("../")
-    return ".libs/" in path
-
-
-def module_stem(path: str) -> str:
-    """Return the path of an extension module without its ABI; others as they are."""
-    folder, _, name = path.rpartition("/")
-    stem = name.split(".")[0] if name.endswith(".so") else name
-    return f"{folder}/{stem}"
-
-
-def _pack_installed(
-    distribution: Distribution, files: Iterable[str], packed: ZipFile
-) -> None:
-    stems = {module_stem(name) for name in files}
-    for path in distribution.files or ():
-        located = Path(str(path.locate()))
-        if is_kept(str(path), stems) and located.is_file():
-            packed.write(located, str(path))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -233,8 +222,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 3
     size = archive.stat().st_size / 2**20
     sys.stdout.write(
-        f"{archive}: {size:.1f} MiB, vllm {version_of('vllm')}, Python "
-        f"{chosen.python}\nunpack: python3 -m zipfile -e {archive} FOLDER; export "
+        f"{archive}: {size:.1f} MiB, vllm {version_of(VLLM)}, Python "
+        f"{chosen.python}\nunpack: mkdir FOLDER; tar -xf {archive} -C FOLDER; export "
         f"PYTHONPATH=FOLDER\n"
     )
     return 0
