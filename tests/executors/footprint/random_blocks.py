@@ -146,7 +146,17 @@ def _read_back(draft: Draft) -> None:
     place = f"(base + {at}).to(tl.pointer_type(tl.{dtype}))"
     name = _define(draft, dtype, draft.flat, f"tl.load({place} + lanes)")
     behind = f"(base + {STORED_BYTES - 256}).to(tl.pointer_type(tl.{dtype}))"
-    draft.emit(f"tl.store({behind} + lanes, {name})")
+    _emit_store(draft, f"{behind} + lanes, {name}")
+
+
+def _emit_store(draft: Draft, what: str) -> None:
+    """Store behind all that the program has stored and loaded before.
+
+    Without a barrier, ptxas swaps two stores if no thread stores a byte by both, and
+    the one that came first may be the one that lasts.
+    """
+    draft.emit("tl.debug_barrier()")
+    draft.emit(f"tl.store({what})")
 
 
 def _store(draft: Draft) -> None:
@@ -164,7 +174,7 @@ def _store(draft: Draft) -> None:
     if draft.chance(60):
         mask = f", mask={expression(draft, 'int1', shape, 2)}"
     place = f"(base + {at}).to(tl.pointer_type(tl.{dtype}))"
-    draft.emit(f"tl.store({place} + {slots}, {value}{mask})")
+    _emit_store(draft, f"{place} + {slots}, {value}{mask}")
 
 
 def _splat(draft: Draft, dtype: str) -> str:

@@ -63,6 +63,7 @@ class Campaign:
         ops: In how many kernels each operation stands.
         marks: How many kernels have each feature.
         compared: How many kernels were compared with each other side.
+        refused: How many kernels Triton itself failed at, by a known fault.
         disagreements: Kernels on which the sides differ, and how.
     """
 
@@ -70,6 +71,7 @@ class Campaign:
     ops: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
     compared: Counter[Way] = field(default_factory=Counter)
+    refused: Counter[Way] = field(default_factory=Counter)
     disagreements: list[tuple[RandomKernel, str]] = field(default_factory=list)
 
     def add(self, compiled: Compiled) -> None:
@@ -78,7 +80,9 @@ class Campaign:
         self.ops.update({_OLDER_NAMES.get(name, name) for name in compiled.ops})
         self.marks.update(compiled.kernel.marks)
         self.marks["loop or branch"] += bool(_FLOW & set(compiled.ops))
-        self.compared.update(compiled.expected.keys())
+        answers = compiled.expected.items()
+        self.compared.update(way for way, left in answers if left is not None)
+        self.refused.update(compiled.refusals)
         difference = compiled.disagreement()
         if difference is not None:
             self.disagreements.append((compiled.kernel, difference))
@@ -89,6 +93,7 @@ class Campaign:
         self.ops += other.ops
         self.marks += other.marks
         self.compared += other.compared
+        self.refused += other.refused
         self.disagreements += other.disagreements
 
     def lose(self, kernel: RandomKernel, why: str) -> None:
@@ -119,6 +124,8 @@ class Campaign:
         yield f"rarer than wanted: {', '.join(self.rare()) or 'nothing'}"
         for way, count in self.compared.items():
             yield f"{count} kernels compared with the {way}"
+        for way, count in self.refused.items():
+            yield f"{count} kernels not run on the {way}: a known fault of Triton"
         yield f"{self.kernels} kernels, {len(self.disagreements)} disagreements"
 
 

@@ -69,16 +69,26 @@ def answered(request: dict[str, Any], way: str) -> dict[str, NDArray[np.uint8]]:
     options = {} if way == "interpreter" else MACHINE
     found = {}
     for what in request["launches"]:
-        out = torch.tensor(before, device=device)
         try:
+            out = torch.tensor(before, device=device)
             launch(module, what, out, **options)
             found[what["name"]] = out.cpu().numpy()
-        except Exception as error:  # the parent sees what is missing
-            sys.stderr.write(f"{what['name']}: {error!r}\n")
+        except Exception as error:  # the parent reads why it is missing
+            sys.stderr.write(f"{what['name']}: {in_one_line(error)}\n")
+            sys.stderr.flush()
             if way == "gpu":  # what comes after it may fail because of it
-                sys.stderr.flush()
                 os._exit(1)
     return found
+
+
+def in_one_line(error: Exception) -> str:
+    """Return an exception's type, and its text's first and last line that say anything.
+
+    Triton's compiler begins with the place and ends with the cause.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    ends = dict.fromkeys(lines[:1] + lines[-1:]) or ("no text",)
+    return f"{type(error).__name__}: {' ... '.join(ends)}"
 
 
 def mend_indices() -> None:

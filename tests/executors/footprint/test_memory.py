@@ -1,15 +1,18 @@
 """Sets of bytes, the arena, and memory that programs read."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kvzero import oracle
 from kvzero.case import Placement
 from kvzero.errors import EnvironmentMissingError
 from kvzero.executors.footprint import arena as arena_module
-from kvzero.executors.footprint import stretches as stretches_module
 from kvzero.executors.footprint.arena import ARENA_ADDRESS, arena, arena_tensors
 from kvzero.executors.footprint.domain import Domain
 from kvzero.executors.footprint.real_memory import RealMemory, reachable_tensors
@@ -43,7 +46,7 @@ def test_stretches_are_sets_of_bytes(
     first: list[tuple[int, int]], second: list[tuple[int, int]], many: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stretches_module, "_MANY", many)
+        patch.setattr(oracle, "FEW", many)
         x, y = of(first), of(second)
         assert as_set(x) == {a for begin, end in first for a in range(begin, end)}
         assert as_set(x.union(y)) == as_set(x) | as_set(y)
@@ -170,6 +173,37 @@ def test_watched_write_is_named_and_left_out() -> None:
         torch.zeros(4).mul_(1)
     assert watch.touched == ["aten::mul_.Tensor"]
     assert not bench.memory[:16].any()
+
+
+_WATCHED = """
+import sys
+import torch
+from kvzero.executors.footprint.arena import arena
+from kvzero.executors.footprint.watch import ArenaWatch
+
+def watched():
+    with ArenaWatch(arena(), print) as watch:
+        torch.zeros(3).add_(1)
+    return watch.touched
+
+assert watched() == [] and "torch._dynamo" not in sys.modules
+import torch._dynamo
+assert watched() == []
+"""
+
+
+@pytest.mark.slow
+def test_watching_does_not_import_torchs_compiler() -> None:
+    subprocess.run([sys.executable, "-c", _WATCHED], check=True, timeout=120)
+
+
+def test_sets_of_read_only_addresses_are_subtracted() -> None:
+    starts, ends = (np.array(part) for part in ([0, 20], [10, 30]))
+    starts.flags.writeable = ends.flags.writeable = False
+    assert as_set(stretches(starts, ends).minus(of([(5, 25)]))) == {
+        *range(5),
+        *range(25, 30),
+    }
 
 
 def test_watched_view_is_free() -> None:

@@ -1,6 +1,8 @@
 """Random kernels must leave the same bytes on the footprint and in the interpreter."""
 
+import itertools
 import os
+import re
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -34,6 +36,7 @@ from tests.executors.footprint.random_kernels import (
     opening,
 )
 from tests.executors.footprint.random_sides import Side
+from tests.executors.footprint.random_worker import in_one_line
 
 SEEDED = 12
 DRAWN = 8
@@ -134,9 +137,8 @@ def test_random_kernels_compile_to_machine_code_as_a_gpu_gets_them() -> None:
     assert "false-promise" not in kernel.marks
     with witness("dry") as made:
         (compiled,) = made.batch([kernel])
-        said = made.sides[0].said()
     left = compiled.expected["dry"]
-    assert left is not None, said
+    assert left is not None, compiled.reasons
     assert (left == bytes_before()).all()
 
 
@@ -153,8 +155,15 @@ def test_random_kernels_leave_the_bytes_that_a_gpu_leaves() -> None:
 
 
 @pytest.mark.slow
-def test_a_kernel_that_ends_its_process_leaves_no_bytes_and_the_others_theirs(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("os._exit(3)", "its process ended with code 3"),
+        ("int('x')", r"InterpreterError: ValueError\(.*invalid literal.*"),
+    ],
+)
+def test_a_kernel_that_fails_leaves_a_reason_and_the_others_their_bytes(
+    fault: str, reason: str, tmp_path: Path
 ) -> None:
     # sanity check
     before = tmp_path / "before.npy"
@@ -162,12 +171,112 @@ def test_a_kernel_that_ends_its_process_leaves_no_bytes_and_the_others_theirs(
     good = a_kernel("tl.store(base + lanes, p.to(tl.int8))")
     bad = replace(good, name="bad", opening=good.opening.replace("kernel(", "bad("))
     module = tmp_path / "both.py"
-    ending = bad.source.replace("    p = ", "    os._exit(3)\n    p = ")
-    module.write_text(f"import os\n{HEADER}{good.source}{ending}")
+    failing = bad.source.replace("    p = ", f"    {fault}\n    p = ")
+    module.write_text(f"import os\n{HEADER}{good.source}{failing}")
     side = Side("interpreter", tmp_path, before)
-    side.start(module, [good, bad])
+    side.start(module, [bad, good])
     assert list(side.finish()) == ["kernel"]
+    assert side.reasons.keys() == {"bad"}
+    assert re.fullmatch(reason, side.reasons["bad"])
+    side.start(module, [good])
+    assert list(side.finish()) == ["kernel"]
+    assert side.reasons == {}
     side.close()
+
+
+@pytest.mark.slow
+def test_a_side_without_its_gpu_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a GPU's process does when anything fails: it says why, and ends."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    np.save(tmp_path / "before.npy", bytes_before())
+    kernel = a_kernel("tl.store(base + lanes, p.to(tl.int8))")
+    module = tmp_path / "one.py"
+    module.write_text(HEADER + kernel.source)
+    side = Side("gpu", tmp_path, tmp_path / "before.npy")
+    side.start(module, [kernel])
+    assert side.finish() == {}
+    side.close()
+    assert re.match(r"\w+Error: .*(CUDA|NVIDIA)", side.reasons["kernel"])
+
+
+def test_a_reason_names_the_pass_of_the_compiler_that_failed(tmp_path: Path) -> None:
+    np.save(tmp_path / "before.npy", bytes_before())
+    side = Side("interpreter", tmp_path, tmp_path / "before.npy")
+    said = "note: Pipeline failed while executing [`Some%s` on 'builtin.module']\n"
+    (tmp_path / "interpreter.log").write_text(
+        f"one: ValueError: 1\n{said % 'Pass'}two: RuntimeError: 2\nthree: OSError: 3\n"
+    )
+    assert side._complaints(["one", "two", "three", "four"]) == {
+        "one": "ValueError: 1",
+        "two": "RuntimeError: 2 in SomePass",
+        "three": "OSError: 3",
+    }
+    side.close()
+
+
+def test_an_exception_is_told_by_its_first_and_last_line() -> None:
+    assert (
+        in_one_line(ValueError("\n at 3:\n code\n no\n")) == "ValueError: at 3: ... no"
+    )
+    assert in_one_line(ValueError("no")) == "ValueError: no"
+    assert in_one_line(ValueError()) == "ValueError: no text"
+
+
+@pytest.mark.slow
+def test_a_side_that_failed_is_a_disagreement_with_its_reason(
+    both_sides: Witness,
+) -> None:
+    # sanity check
+    (compiled,) = both_sides.batch([a_kernel("tl.store(base + lanes, p.to(tl.int8))")])
+    compiled.expected["interpreter"] = None
+    compiled.reasons["interpreter"] = "OSError: no"
+    campaign = Campaign()
+    campaign.add(compiled)
+    assert [text for _, text in campaign.disagreements] == [
+        "the interpreter failed: OSError: no"
+    ]
+    assert not campaign.compared
+    assert not campaign.refused
+
+
+@pytest.mark.slow
+def test_triton_3_6_cannot_compile_a_store_in_a_loop_that_it_knows_never_turns() -> (
+    None
+):
+    """Its pass asks for what it has not found out of code that it knows is dead."""
+    kernel = a_kernel(
+        "left = z - z",
+        "while left > 0:",
+        "    tl.store(base + lanes, 0)",
+        "    left = left - 1",
+    )
+    with witness("dry") as made:
+        (compiled,) = made.batch([kernel])
+    campaign = Campaign()
+    campaign.add(compiled)
+    if TRITON_VERSION.startswith("3.6."):
+        assert compiled.refusals == {"dry"}
+        assert campaign.refused == {"dry": 1}
+        assert not campaign.compared
+    else:
+        assert campaign.compared == {"dry": 1}
+    assert campaign.disagreements == []
+
+
+def test_stores_of_a_program_come_behind_a_barrier() -> None:
+    """Two stores without one may change places, unless one thread makes both.
+
+    The interpreter and the footprint keep the order of the text, ptxas need not. Loads
+    and stores to memory that a program changes keep it by the same barriers.
+    """
+    for number in range(300):
+        lines = draw_kernel(Random(f"2/{number}")).source.splitlines()
+        for before, line in itertools.pairwise(lines):
+            is_own = "tl.store(" in line or "= tl.load((base" in line
+            is_promise = "tl.store(base.to(" in line  # never runs on a GPU
+            assert not is_own or is_promise or "tl.debug_barrier()" in before, line
 
 
 def end_or_answer(made: Witness, piece: str) -> str:
