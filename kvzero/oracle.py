@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from kvzero.case import REFUSED_DTYPES, Call, Case
 from kvzero.layout import Int64Array, View, axes_steps
 
+FEW = 4096
+"""Stretches from which on torch is faster than NumPy, if they are in disorder."""
+
 
 class Intervals(NamedTuple):
     """A set of bytes: [start, end) stretches, sorted, disjoint and not touching."""
@@ -53,6 +56,8 @@ def merge(starts: torch.Tensor, ends: torch.Tensor) -> Intervals:
         starts: First addresses, int64, shape [n].
         ends: Addresses after the last, int64, shape [n].
     """
+    if _are_few(starts):
+        return _of_arrays(*merged(starts.numpy(), ends.numpy()))
     full = ends > starts
     if not bool(full.all()):
         starts, ends = starts[full], ends[full]
@@ -69,6 +74,36 @@ def merge(starts: torch.Tensor, ends: torch.Tensor) -> Intervals:
     closes = torch.ones_like(opens)
     closes[:-1] = opens[1:]
     return Intervals(starts[opens], ends[closes])
+
+
+def merged(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Do the same without the fixed costs of torch, on arrays of NumPy."""
+    full = ends > starts
+    if not full.all():
+        starts, ends = starts[full], ends[full]
+    if len(starts) < 2:
+        return starts, ends
+    if (starts[1:] < starts[:-1]).any():
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
+    if (ends[1:] < ends[:-1]).any():
+        ends = np.maximum.accumulate(ends)
+    opens = np.ones(len(starts), bool)
+    np.greater(starts[1:], ends[:-1], out=opens[1:])
+    if opens.all():
+        return starts, ends
+    closes = np.ones_like(opens)
+    closes[:-1] = opens[1:]
+    return starts[opens], ends[closes]
+
+
+def _are_few(addresses: torch.Tensor) -> bool:
+    """Return whether NumPy is faster on some addresses than torch."""
+    return addresses.numel() < FEW and addresses.device.type == "cpu"
+
+
+def _of_arrays(starts: Int64Array, ends: Int64Array) -> Intervals:
+    return Intervals(torch.from_numpy(starts), torch.from_numpy(ends))
 
 
 def union(first: Intervals, second: Intervals) -> Intervals:
@@ -94,6 +129,8 @@ def _where_depth(
     """Return where the first set counts 1, the second `weight`, and the sum fits."""
     if not len(first) or not len(second):
         return first if wanted == 1 else no_bytes(first.starts.device)
+    if _are_few(first.starts) and _are_few(second.starts):
+        return _of_arrays(*_where_depth_of_few(first, second, weight, wanted))
     at = torch.cat([first.starts, first.ends, second.starts, second.ends])
     change = torch.ones(at.numel(), dtype=torch.int8, device=at.device)
     change[len(first) : 2 * len(first)] = -1
@@ -105,6 +142,21 @@ def _where_depth(
     depth = change[order].cumsum(0, dtype=torch.int8)
     fits = depth[:-1] == wanted
     return merge(at[:-1][fits], at[1:][fits])
+
+
+def _where_depth_of_few(
+    first: Intervals, second: Intervals, weight: int, wanted: int
+) -> tuple[Int64Array, Int64Array]:
+    """Do the same without the fixed costs of torch."""
+    at = np.concatenate([part.numpy() for part in (*first, *second)])
+    change = np.ones(len(at), np.int8)
+    change[len(first) : 2 * len(first)] = -1
+    change[2 * len(first) :] = weight
+    change[2 * len(first) + len(second) :] = -weight
+    order = np.argsort(at, kind="stable")
+    at = at[order]
+    fits = np.cumsum(change[order], dtype=np.int8)[:-1] == wanted
+    return merged(at[:-1][fits], at[1:][fits])
 
 
 def contains(intervals: Intervals, addresses: torch.Tensor) -> torch.Tensor:
@@ -155,13 +207,16 @@ def must_be_zero(
     Returns:
         Absolute addresses.
     """
+    blocks = zeroed_blocks(case.calls[call_index], case.layout.num_blocks)
+    if not len(blocks):
+        return no_bytes(device)
     table = case.layout.table
     bases = np.asarray(base_addresses, np.int64)
     return _pages(
         bases[table.allocation] + table.offset_bytes,
         table.stride_bytes,
         table.page_bytes,
-        zeroed_blocks(case.calls[call_index], case.layout.num_blocks),
+        blocks,
         device,
     )
 
@@ -243,10 +298,10 @@ def _pages(
 ) -> Intervals:
     """Return the bytes of some blocks' pages in all segments, overlaid ones once."""
     order = np.argsort(block_zero, kind="stable")
-    begin, stride, page = (
-        torch.from_numpy(column[order]).to(device)
-        for column in (block_zero, strides, pages)
-    )
+    columns = [column[order] for column in (block_zero, strides, pages)]
+    if len(order) * len(blocks) < FEW and torch.device(device).type == "cpu":
+        return _of_arrays(*_few_pages(blocks, *columns))
+    begin, stride, page = (torch.from_numpy(c).to(device) for c in columns)
     ids = torch.from_numpy(blocks).to(device)
     # Segments in rows or blocks in rows: whichever comes out sorted spares the sort.
     starts = begin[:, None] + stride[:, None] * ids
@@ -255,6 +310,15 @@ def _pages(
     if by_block:
         starts, ends = starts.T, ends.T
     return merge(starts.reshape(-1), ends.reshape(-1))
+
+
+def _few_pages(
+    blocks: Int64Array, block_zero: Int64Array, strides: Int64Array, pages: Int64Array
+) -> tuple[Int64Array, Int64Array]:
+    """Do the same without the fixed costs of torch."""
+    starts = block_zero[:, None] + strides[:, None] * blocks
+    ends = starts + pages[:, None]
+    return merged(starts.reshape(-1), ends.reshape(-1))
 
 
 def view_mask(

@@ -436,17 +436,18 @@ def _driver_config() -> Internal:
 
 
 class _RecordingLauncher:
-    """A real launcher that reports first; silent once its session is over."""
+    """A real launcher that reports first; silent once nobody listens."""
 
-    def __init__(self, launcher: Internal, kernel: Kernel, session: "_Recording"):
+    def __init__(self, launcher: Internal, kernel: Kernel, recording: "_Recording"):
         self.launcher = launcher
+        self.recording = recording
         self._kernel = kernel
-        self._session = session
 
     def __call__(self, *values: Any) -> Any:  # Any: Triton's launcher, as it is
-        if self._session.on_launch is not None:
+        if self.recording.listeners:
             event = _event(self._kernel, values[:3], values[_FIRST_VALUE:])
-            self._session.on_launch(event)
+            for on_launch in tuple(self.recording.listeners):
+                on_launch(event)
         return self.launcher(*values)
 
 
@@ -455,9 +456,37 @@ _FIRST_VALUE = 9
 others."""
 
 
-@dataclass
 class _Recording:
-    on_launch: OnLaunch | None
+    """Stands for a driver's launcher class while anybody listens to its launches.
+
+    There is one a driver, however many listen, so they may end in any order: wrappers
+    one around the other would leave one behind, or deafen who still listens.
+    """
+
+    def __init__(self, driver: Internal) -> None:
+        self.listeners: list[OnLaunch] = []
+        self._driver = driver
+        self._launcher_cls = _internal(driver, "launcher_cls")
+
+    def __call__(self, source: Internal, metadata: Internal) -> _RecordingLauncher:
+        launcher = self._launcher_cls(source, metadata)
+        return _RecordingLauncher(launcher, Kernel(source, metadata), self)
+
+    def begin(self) -> None:
+        """Wrap launchers, those of kernels that are loaded already too."""
+        self._driver.launcher_cls = self
+        for compiled in _loaded_kernels():
+            if not isinstance(compiled._run, _RecordingLauncher):  # noqa: SLF001
+                kernel = Kernel(compiled.src, compiled.metadata)
+                compiled._run = _RecordingLauncher(compiled._run, kernel, self)  # noqa: SLF001
+
+    def end(self) -> None:
+        """Put back what was there."""
+        self._driver.launcher_cls = self._launcher_cls
+        for compiled in _loaded_kernels():
+            run = compiled._run  # noqa: SLF001
+            if isinstance(run, _RecordingLauncher) and run.recording is self:
+                compiled._run = run.launcher  # noqa: SLF001
 
 
 @contextmanager
@@ -465,6 +494,7 @@ def recording_launches(on_launch: OnLaunch) -> Iterator[None]:
     """Report every launch of the active driver before it is made, until the block ends.
 
     Kernels that were loaded before are seen too: their launchers are wrapped as well.
+    Several may record at once, each from its begin to its end.
 
     Args:
         on_launch: Gets every launch; its `fate` is what the limits foretell.
@@ -478,25 +508,17 @@ def recording_launches(on_launch: OnLaunch) -> Iterator[None]:
         raise EnvironmentMissingError(
             f"driver=None, but launches are recorded on a live one: Triton says {error}"
         ) from error
-    session = _Recording(on_launch)
-    original = _internal(active, "launcher_cls")
-
-    def wrapped(source: Internal, metadata: Internal) -> _RecordingLauncher:
-        kernel = Kernel(source, metadata)
-        return _RecordingLauncher(original(source, metadata), kernel, session)
-
-    active.launcher_cls = wrapped
-    for compiled in _loaded_kernels():
-        kernel = Kernel(compiled.src, compiled.metadata)
-        compiled._run = _RecordingLauncher(compiled._run, kernel, session)  # noqa: SLF001
+    recording = _internal(active, "launcher_cls")
+    if not isinstance(recording, _Recording):
+        recording = _Recording(active)
+        recording.begin()
+    recording.listeners.append(on_launch)
     try:
         yield
     finally:
-        session.on_launch = None
-        active.launcher_cls = original
-        for compiled in _loaded_kernels():
-            if isinstance(compiled._run, _RecordingLauncher):  # noqa: SLF001
-                compiled._run = compiled._run.launcher  # noqa: SLF001
+        recording.listeners.remove(on_launch)
+        if not recording.listeners:
+            recording.end()
 
 
 def _loaded_kernels() -> list[Internal]:

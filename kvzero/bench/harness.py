@@ -13,7 +13,7 @@ from typing import Any
 
 from kvzero.bench.machine import Origin
 from kvzero.campaign.faults import MAX_EXAMPLES, kill_matrix
-from kvzero.campaign.fuzz import Budget, Fuzzer, cases_for
+from kvzero.campaign.fuzz import MAX_PROGRAMS, Budget, Fuzzer, cases_for
 from kvzero.campaign.judging import Judge
 from kvzero.campaign.tally import Tally
 from kvzero.campaign.verify import preset_case
@@ -33,8 +33,6 @@ LARGEST = (
     "sglang_llama3_8b_page1",
 )
 """Presets whose longest lists need the most programs or segments."""
-MOST_PROGRAMS = 200_000
-"""As in `kvzero fuzz`."""
 WARM_SHARE = 0.5
 """Time before, in parts of the time that counts: kernels are compiled in it."""
 SEED = 0
@@ -229,7 +227,7 @@ def checking_speed(executor: str, seconds: float) -> Speed:
         executor: Its name.
         seconds: How long, after about half of it to start and to compile.
     """
-    with using(executor, MOST_PROGRAMS) as chosen:
+    with using(executor, MAX_PROGRAMS) as chosen:
         judge = Judge(find_subject(SUBJECT), chosen)
         _fuzzed(judge, WARM_SHARE * seconds)
         fuzzer = _fuzzed(judge, seconds)

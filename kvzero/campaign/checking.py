@@ -11,7 +11,13 @@ from pathlib import Path
 
 from kvzero.campaign.confirming import confirm
 from kvzero.campaign.failing import FoundFailure
-from kvzero.campaign.fuzz import Budget, Fuzzer, cases_for
+from kvzero.campaign.fuzz import (
+    CASE_SECONDS,
+    MAX_PROGRAMS,
+    Budget,
+    Fuzzer,
+    cases_for,
+)
 from kvzero.campaign.judging import Judge
 from kvzero.campaign.known import Known
 from kvzero.campaign.outcome import RunResult
@@ -24,10 +30,6 @@ from kvzero.executors.isolated import Isolation, is_built_in, subject_for
 from kvzero.subjects.protocol import Subject
 
 MAX_EXAMPLES = 100
-MAX_PROGRAMS = 200_000
-"""Programs evaluated for one drawn case at most."""
-CASE_SECONDS = 30.0
-"""Time of one case in a worker process: some machines compile slowly."""
 CASE_LIMITS = Isolation(CASE_SECONDS)
 
 

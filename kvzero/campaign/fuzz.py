@@ -7,8 +7,10 @@ own. The smallest failing case of each fault is kept here, since shrinking may b
 short, and polished at the end.
 """
 
+import gc
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
@@ -32,8 +34,16 @@ from kvzero.strategies.cases import PLATFORMS
 
 BATCH = 10_000
 """Cases that one Hypothesis run draws at most: its memory grows with them."""
+MAX_PROGRAMS = 70_000
+"""Programs evaluated for one drawn case at most; `verify` has no cap. A launch just
+beyond 65,535 programs, where y and z end on CUDA, is still evaluated."""
+CASE_SECONDS = 30.0
+"""Time of one drawn case in a worker process: it runs in milliseconds, but what it runs
+may have to be compiled first, by a machine that is busy. Interpreting takes longer."""
 SHRINK_SECONDS = 60.0
 """Time for shrinking, beyond the budget for finding."""
+NEW_OBJECTS = 50_000
+"""Objects made, less those freed, from which on the collector looks for cycles."""
 RETRIES = 2
 """Runs of a failing case that must fail again, or it is flaky."""
 
@@ -66,6 +76,24 @@ def cases_for(judge: Judge, target: str | None = None) -> SearchStrategy[Case]:
 
 class _BudgetIsUp(BaseException):
     """Leaves Hypothesis from inside the test body."""
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Let the garbage collector pass over less, and less often.
+
+    Modules, Triton's caches and built kernels are many objects that stay, and a case
+    leaves few cycles behind.
+    """
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(NEW_OBJECTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 @dataclass
@@ -141,6 +169,10 @@ class Fuzzer:
 
     def run(self) -> Tally:
         """Draw and judge cases until the budget is up or a fault was found."""
+        with _rare_collections():
+            return self._run()
+
+    def _run(self) -> Tally:
         batch = 0
         while not self._is_over():
             self._run_batch(batch)

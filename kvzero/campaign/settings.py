@@ -10,6 +10,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
+from kvzero.campaign.fuzz import CASE_SECONDS, MAX_PROGRAMS, SHRINK_SECONDS
 from kvzero.campaign.known import Known
 from kvzero.codec import shown
 from kvzero.errors import CaseError
@@ -18,10 +19,6 @@ from kvzero.executors.isolated import MEMORY_BYTES, Isolation
 
 Json = Any  # a JSON document
 
-MAX_PROGRAMS = 200_000
-"""Programs evaluated for one case at most, as in every run of `kvzero fuzz`."""
-CASE_SECONDS = 30.0
-SHRINK_SECONDS = 60.0
 MOST_WORKERS = 4096
 
 

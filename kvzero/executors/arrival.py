@@ -77,11 +77,8 @@ def _buffer(
 
 def _as_array(call: Call) -> Any:  # Any: int64, or a list where that is too narrow
     """Return the block list as NumPy can copy it, without an int of Python's each."""
-    limits = np.iinfo(np.int64)
-    ends = (
-        e for run in call.ids for e in (run.start, run.start + run.count * run.step)
-    )
-    if not all(limits.min <= end <= limits.max for end in ends):
+    ends = (r.start + n * r.step for r in call.ids for n in (0, r.count))
+    if not all(-(2**63) <= end < 2**63 for end in ends):
         return call.expand()
     parts = [run.start + run.step * np.arange(run.count) for run in call.ids]
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)

@@ -118,6 +118,7 @@ class DeviceExecutor:
             self._wait,
             count_waits=counted_host_waits,
             repeat=self._repeat if repeats_calls else None,
+            is_short=self._is_short,
         )
         self._recorder = LaunchRecorder()
         self._recording = ExitStack()
@@ -214,6 +215,15 @@ class DeviceExecutor:
             return self._repeats(alone)
         finally:
             self._recorder = recorder
+
+    def _is_short(self) -> bool:
+        """Return whether others hold what this process may count on beyond its arena.
+
+        What it holds itself counts as left: a subject that takes all is to blame.
+        """
+        free, _ = torch.cuda.mem_get_info(self._device)
+        held = torch.cuda.memory_reserved(self._device) - self._arena.capacity_bytes
+        return free + held < HEADROOM_BYTES
 
     @cached_property
     def _repeats(self) -> Repeats:

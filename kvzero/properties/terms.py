@@ -40,6 +40,8 @@ def _outside_layout(case: Case, contract: Contract) -> str | None:
     if contract.one_page_size and len(np.unique(table.page_bytes)) > 1:
         return "segments have different page sizes"
     unit = contract.alignment_bytes
+    if unit == 1:
+        return None
     addresses = place(case).base_bytes[table.allocation] + table.offset_bytes
     for what, values in (
         ("an address", addresses),

@@ -8,8 +8,9 @@ from typing import Any, Self
 import hypothesis
 import pytest
 
-from kvzero.campaign.checking import CASE_SECONDS, MAX_PROGRAMS, Check
+from kvzero.campaign.checking import Check
 from kvzero.campaign.failing import FoundFailure, refuse_broken
+from kvzero.campaign.fuzz import CASE_SECONDS, MAX_PROGRAMS
 from kvzero.campaign.judging import Judge, Judged
 from kvzero.campaign.known import Known, read_known_file
 from kvzero.campaign.tally import Found

@@ -32,6 +32,8 @@ LONGEST_SHOWN_BITS = 256
 
 LONG_LIST = 32
 """Ids from which `marshal` is the faster way: 1,024 take 29 instead of 57 us."""
+PART_IDS = 1024
+"""Ids that are searched for a bad one together."""
 MARSHAL_VERSION = 2
 """Of its format: the last one without references, so every int is written out."""
 MARSHAL_INT_BYTES = 5
@@ -127,6 +129,16 @@ def _array_of_ints(
     block_ids: Sequence[Any],  # Any: elements are checked here
     num_blocks: int,
 ) -> AnyArray:
+    if set(map(type, block_ids)) != {int}:
+        _check_types(block_ids)
+        block_ids = [int(block_id) for block_id in block_ids]
+    try:
+        return np.array(block_ids, np.int64)
+    except OverflowError:
+        raise _first_outside(block_ids, num_blocks) from None
+
+
+def _check_types(block_ids: Sequence[Any]) -> None:  # Any: what is checked
     for position, block_id in enumerate(block_ids):
         if isinstance(block_id, (bool, np.bool_)) or not isinstance(
             block_id, (int, np.integer)
@@ -135,12 +147,20 @@ def _array_of_ints(
                 f"block_ids[{position}]={_shown(block_id)}, but must be an int: a "
                 f"{type(block_id).__name__} is no block id"
             )
-    block_ids = [int(block_id) for block_id in block_ids]
-    try:
-        return np.array(block_ids, np.int64)
-    except OverflowError:
-        position = next(i for i, b in enumerate(block_ids) if not 0 <= b < num_blocks)
-        raise _outside(position, block_ids[position], num_blocks) from None
+
+
+def _first_outside(block_ids: Sequence[int], num_blocks: int) -> BlockIdError:
+    """Return the refusal of the first bad id of a list in which there is one."""
+    begin = 0
+    # Built-in functions pass over the many good ids in front of it.
+    while begin + LONG_LIST <= len(block_ids):
+        part = block_ids[begin : begin + PART_IDS]
+        if min(part) < 0 or max(part) >= num_blocks:
+            break
+        begin += len(part)
+    while 0 <= block_ids[begin] < num_blocks:
+        begin += 1
+    return _outside(begin, block_ids[begin], num_blocks)
 
 
 def _array_of_small_ints(

@@ -210,7 +210,8 @@ def chunk_table(segments: Segments) -> ChunkTable:
         parts.append(_rows(segments, begin, here, shift))
         begin, rest = begin + (here << shift), rest - (here << shift)
         groups.append(groups[-1].next(len(parts[-1]), shift))
-    return ChunkTable(np.concatenate(parts), tuple(g for g in groups if g.chunks))
+    rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return ChunkTable(rows, tuple(g for g in groups if g.chunks))
 
 
 def _chunk_counts(segments: Segments) -> Int64Array:
@@ -225,20 +226,13 @@ def _chunk_counts(segments: Segments) -> Int64Array:
     return counts
 
 
-def _each(counts: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return segment and index of `counts` things of each segment."""
-    segment = np.repeat(np.arange(len(counts)), counts)
-    before = np.cumsum(counts) - counts
-    return segment, np.arange(len(segment)) - before[segment]
-
-
 def _rows(
     segments: Segments, first: Int64Array, counts: Int64Array, shift: int
 ) -> Int64Array:
     """Return `counts` rows of each segment, from chunk `first`, `1 << shift` a row."""
-    segment, index = _each(counts)
-    rows = np.empty((len(segment), ROW_FIELDS), np.int64)
-    for field, column in enumerate(segments):
-        rows[:, field] = column[segment]
-    rows[:, 3] = (first[segment] + (index << shift)) * CHUNK_BYTES
+    before = np.cumsum(counts) - counts
+    # A row as it would be, were it the first of all; `repeat` copies whole rows.
+    begin = (first - (before << shift)) * CHUNK_BYTES
+    rows = np.stack([*segments, begin], axis=1).repeat(counts, axis=0)
+    rows[:, 3] += np.arange(len(rows)) * (CHUNK_BYTES << shift)
     return rows

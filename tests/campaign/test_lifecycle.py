@@ -106,7 +106,6 @@ def test_a_history_shrinks_to_few_steps_and_says_them() -> None:
     assert life.violation is not None
     text = "\n".join(life.violation.lines())
     assert "history  open; begin_load(1, 0 arrive); end_load([1], 0)\n" in text
-    assert "2 blocks, 1 segments" in text
     assert life.exit_code == 1
 
 

@@ -19,13 +19,15 @@ from kvzero.campaign.sanitizing import (
     sanitize,
     sanitizer_path,
 )
+from kvzero.casefile import write_case_file
 from kvzero.errors import EnvironmentMissingError
-from tests.executors.on_gpu import NEEDS_GPU
+from tests.executors.on_gpu import NEEDS_GPU, calls_of
 
 SAMPLES = Path(__file__).parent / "sanitizer"
 REGRESSIONS = Path(__file__).parents[2] / "regressions"
-SMALL = next((REGRESSIONS / "unlisted_bytes_are_untouched").glob("*.json"))
+SMALL = min((REGRESSIONS / "unlisted_bytes_are_untouched").glob("*.json"))
 HUGE = next((REGRESSIONS / "launches_fit_the_platform").glob("nvidia-product-*.json"))
+GPU_SUBJECTS = "tests.executors.gpu_subjects"
 STAND_IN = """#!{python}
 import json, pathlib, sys
 given = sys.argv[1:]
@@ -36,6 +38,15 @@ if {ends_well}:
     pathlib.Path(given[-1]).write_text(json.dumps(told))
 print("a last word")
 """
+
+
+@pytest.fixture
+def working(tmp_path: Path) -> tuple[Path, ...]:
+    """Return cases that are not refused: ids from the host, then on the device."""
+    host, device = tmp_path / "host.json", tmp_path / "device.json"
+    write_case_file(host, calls_of("list", [3, 1], [63]))
+    write_case_file(device, calls_of("device", [3, 1], [63, -1]))
+    return host, device
 
 
 def stand_in(folder: Path, sample: str, *, ends_well: bool = True) -> Path:
@@ -100,6 +111,22 @@ def test_a_case_of_too_many_programs_is_left_out_with_the_reason() -> None:
     assert "programs, and at most 1,048,576 are run" in why
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["READS_PAST_ITS_IDS", "READS_WHAT_NOBODY_WROTE"])
+def test_what_a_sanitizer_must_find_is_launched(
+    working: tuple[Path, ...], name: str
+) -> None:
+    made = chosen_cases(working[:1], f"{GPU_SUBJECTS}:{name}")
+    assert (made.kernels, made.left_out) == (("sum_to_nowhere",), ())
+
+
+def test_a_case_outside_the_contract_is_left_out_with_the_reason() -> None:
+    made = chosen_cases([SMALL], "masked-3d")
+    assert (made.files, made.kernels) == ((), ())
+    ((_, why),) = made.left_out
+    assert why.endswith("the subject trusts its caller's ids")
+
+
 @pytest.mark.parametrize(
     ("results", "code"),
     [
@@ -107,6 +134,7 @@ def test_a_case_of_too_many_programs_is_left_out_with_the_reason() -> None:
         ((Sanitized(Tool.MEMCHECK, 0),), 5),
         ((Sanitized(Tool.MEMCHECK, 2), Sanitized(Tool.INITCHECK, 2)), 0),
         ((Sanitized(Tool.MEMCHECK, 2, (Record("Precise", "Error", "x"),)),), 1),
+        ((Sanitized(Tool.MEMCHECK, 0, (Record("Precise", "Error", "x"),)),), 1),
         ((Sanitized(Tool.MEMCHECK, 2, failures=("a byte",)),), 1),
     ],
 )
@@ -129,10 +157,13 @@ def test_without_the_tool_the_way_to_get_it_is_told(
 @pytest.mark.slow
 @NEEDS_GPU[1]
 @pytest.mark.parametrize("tool", TOOLS)
-def test_our_zeroer_is_clean_under_the_sanitizer(tool: Tool) -> None:
+def test_our_zeroer_is_clean_under_the_sanitizer(
+    working: tuple[Path, ...], tool: Tool
+) -> None:
     _skip_without_the_tool()
-    made = sanitize([SMALL], "kvzero", [tool])
+    made = sanitize(working, "kvzero", [tool])
     assert [record.line() for record in made.results[0].records] == []
+    assert made.results[0].cases == len(working)
     assert made.exit_code == 0
 
 
@@ -146,10 +177,13 @@ def test_our_zeroer_is_clean_under_the_sanitizer(tool: Tool) -> None:
         (Tool.INITCHECK, "READS_WHAT_NOBODY_WROTE"),
     ],
 )
-def test_what_a_sanitizer_must_find_is_found(tool: Tool, subject: str) -> None:
+def test_what_a_sanitizer_must_find_is_found(
+    working: tuple[Path, ...], tool: Tool, subject: str
+) -> None:
     _skip_without_the_tool()
-    made = sanitize([SMALL], f"tests.executors.gpu_subjects:{subject}", [tool])
-    assert made.results[0].records
+    made = sanitize(working[:1], f"{GPU_SUBJECTS}:{subject}", [tool])
+    found = {record.function for record in made.results[0].records}
+    assert any(function.startswith("sum_to_nowhere") for function in found)
     assert made.exit_code == 1
 
 

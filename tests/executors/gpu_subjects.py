@@ -98,10 +98,10 @@ HUNGRY = MadeSubject("hungry", ONLY_QUEUES, Hungry)
 
 
 @triton.jit
-def sum_to_nowhere(ids_ptr, n_ids, memory_ptr, WIDTH: tl.constexpr):
-    """Load ids beyond a list, and store nothing unless their sum is impossible."""
+def sum_to_nowhere(ids_ptr, memory_ptr, WIDTH: tl.constexpr):
+    """Load ids, and store nothing unless their sum is impossible."""
     ids = tl.load(ids_ptr + tl.arange(0, WIDTH))
-    tl.store(memory_ptr, 0, mask=tl.sum(ids) == -n_ids - 2**62)
+    tl.store(memory_ptr, 0, mask=tl.sum(ids) == -(2**62))
 
 
 class ReadsPastItsIds(Wild):
@@ -111,7 +111,7 @@ class ReadsPastItsIds(Wild):
         """Load a whole vector of ids, however few there are."""
         if len(block_ids):
             ids = self.ids(torch.as_tensor(block_ids).to(torch.int64))
-            sum_to_nowhere[(1,)](ids, len(ids), self.memory, 64)
+            sum_to_nowhere[(1,)](ids, self.memory, 64)
 
     def ids(self, given: torch.Tensor) -> torch.Tensor:
         """Return the ids on the device."""

@@ -8,6 +8,7 @@ import pytest
 
 from kvzero.case import Call, Case, IdRun, Placement, id_runs
 from kvzero.errors import EnvironmentMissingError
+from kvzero.executors import device as device_module
 from kvzero.executors.device import DeviceExecutor, LaunchRecorder, device_available
 from kvzero.layout import Allocation, Axis, Layout, Run
 from kvzero.limits import LaunchShape
@@ -15,6 +16,7 @@ from kvzero.observation import WARMUP_CALL, Launch, Observation, Raised
 from kvzero.properties import Broken, Holds, judge
 from kvzero.subjects.protocol import Subject
 from kvzero.subjects.registry import find_subject
+from tests.executors.gpu_subjects import HUNGRY
 
 gpu = pytest.mark.skipif(not device_available(), reason="torch finds no GPU")
 
@@ -176,3 +178,16 @@ def test_a_case_that_does_not_fit_is_refused(device: DeviceExecutor) -> None:
     assert not device.fits(case)
     with pytest.raises(EnvironmentMissingError, match="use --executor footprint"):
         device.run(find_subject("kvzero"), case)
+
+
+@pytest.mark.gpu
+@gpu
+def test_a_subject_that_runs_out_of_memory_is_to_blame_unless_others_hold_it(
+    device: DeviceExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = device.run(HUNGRY, CASE)
+    assert seen.calls[0].raised is not None
+    assert seen.calls[0].raised.type_name == "OutOfMemoryError"
+    monkeypatch.setattr(device_module, "HEADROOM_BYTES", 2**62)
+    seen = device.run(HUNGRY, CASE)
+    assert [why[:13] for _, why in seen.not_judged[:1]] == ["out of memory"]

@@ -20,6 +20,7 @@ from kvzero.errors import (
 )
 from kvzero.executors import executor_named
 from kvzero.executors.isolated import (
+    MEMORY_BYTES,
     IsolatedExecutor,
     Isolation,
     importable_name,
@@ -302,7 +303,12 @@ def test_a_case_that_no_gpu_here_can_run_is_an_error(isolated: Isolated) -> None
 def test_a_worker_runs_on_the_gpu_that_its_environment_names(
     isolated: Isolated,
 ) -> None:
-    worker = isolated("device", environment={"CUDA_VISIBLE_DEVICES": "0"})
+    # CUDA and its libraries take more memory than a worker of a CPU is allowed here.
+    worker = isolated(
+        "device",
+        environment={"CUDA_VISIBLE_DEVICES": "0"},
+        memory_bytes=MEMORY_BYTES,
+    )
     for _ in range(2):  # forked twice: the server must not have started CUDA
         seen = worker.run(find_subject("masked-3d"), HARMS)
         assert seen.died is None

@@ -1,5 +1,6 @@
 """Arena, poison and comparison on CPU memory: the code that the device runs too."""
 
+from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
@@ -13,10 +14,11 @@ from kvzero.executors.arena import Arena
 from kvzero.executors.comparing import KEPT_PIECES, Comparison
 from kvzero.executors.real_memory import Bench, run_on_memory
 from kvzero.layout import Allocation, Axis, Layout, Run, Tile
-from kvzero.observation import MAX_SPANS, Observation
+from kvzero.memory import Pool
+from kvzero.observation import EVERY_PROPERTY, MAX_SPANS, Observation
 from kvzero.oracle import may_be_zero, must_be_zero
 from kvzero.poison import poison_at
-from kvzero.subjects.protocol import Subject
+from kvzero.subjects.protocol import Contract, MadeSubject, Subject, Zeroer
 
 CPU = torch.device("cpu")
 SUBJECTS = ("PLAIN", "LONG_PAGES", "SHORT_PAGES", "REFUSES_ALL")
@@ -233,3 +235,19 @@ def test_many_small_allocations_are_poisoned_as_each_alone() -> None:
         tensor = memory.pool().tensors[allocation]
         expected = poison_at(0, allocation, np.arange(8))
         assert tensor.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("is_short", [False, True])
+def test_memory_that_others_hold_is_not_held_against_a_subject(
+    *, is_short: bool
+) -> None:
+    def run_out(_pool: Pool) -> Zeroer:
+        raise torch.OutOfMemoryError("out of it")
+
+    layout = Layout(1, (Allocation(8),), (Run(8, 8),))
+    case = Case(layout, (Call(id_runs([0])),))
+    where = replace(bench(), is_short=lambda: is_short)
+    seen = run_on_memory(where, MadeSubject("hungry", Contract(), run_out), case)
+    assert (seen.built is None) is is_short
+    told = ((EVERY_PROPERTY, "out of memory: out of it"),) if is_short else ()
+    assert seen.not_judged == told

@@ -15,7 +15,13 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 
-from kvzero.campaign.fuzz import Budget, Fuzzer, batch_seed, cases_for
+from kvzero.campaign.fuzz import (
+    MAX_PROGRAMS,
+    Budget,
+    Fuzzer,
+    batch_seed,
+    cases_for,
+)
 from kvzero.campaign.judging import Judge, Judged
 from kvzero.campaign.outcome import found_text, save_found
 from kvzero.campaign.tally import Tally
@@ -26,8 +32,6 @@ from kvzero.subjects.registry import find_subject
 
 BATCH = 2_000
 """Cases of one batch: Hypothesis draws from its seed, and keeps what it has drawn."""
-MAX_PROGRAMS = 200_000
-"""Programs evaluated for one case, as in `kvzero fuzz`."""
 
 
 @dataclass

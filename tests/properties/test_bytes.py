@@ -39,6 +39,24 @@ def test_calls_without_wrong_bytes_hold(case: Case, observe: Observe) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("semantics", "judged"),
+    [("TTIR", NotJudged), ("interpreter", NotJudged), ("machine", Holds)],
+)
+def test_a_refusal_that_only_host_memory_allows_says_nothing_of_a_kernel(
+    bad_case: Case, observe: Observe, semantics: str, judged: type[Result]
+) -> None:
+    refused = CallObservation(raised=Raised("BlockIdError", "-1", is_value_error=True))
+    result = unlisted_bytes_are_untouched(
+        bad_case, observe(refused, refused, refused, semantics=semantics)
+    )
+    assert isinstance(result, judged)
+    if isinstance(result, NotJudged):
+        assert result.reason.startswith("calls[2] was refused for an id on the device")
+    accepted = observe(refused, refused, FINE, semantics=semantics)
+    assert isinstance(unlisted_bytes_are_untouched(bad_case, accepted), Holds)
+
+
 def test_a_missed_byte_is_located(case: Case, observe: Observe) -> None:
     # Block 1, segment 1: 512 + 128 + 17.
     wrong = WrongBytes(239, (ByteSpan(0, 657, 239, b"\xab\x01"),))

@@ -55,6 +55,15 @@ def test_first_id_outside_the_cache_is_named(ids: list[int]) -> None:
     )
 
 
+@pytest.mark.parametrize("good", [0, 1, LONG_LIST, 3000])
+@pytest.mark.parametrize("first", [-1, 100, 2**64, -(2**64)])
+def test_first_bad_id_is_found_in_a_long_list(good: int, first: int) -> None:
+    ids = [99] * good + [first] + [1] * 3000 + [2**70]
+    with pytest.raises(BlockIdError) as error:
+        host_block_ids(ids, 100)
+    assert str(error.value).startswith(f"block_ids[{good}]={first}, but must be in")
+
+
 anything = (
     st.integers(-3, 2**33 + 3)
     | st.booleans()

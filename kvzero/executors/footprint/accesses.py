@@ -132,9 +132,15 @@ def build_load(op: Op, function: Function) -> Step:
     mask, other = (op.operands[i] if len(op.operands) > i else None for i in (1, 2))
     result, dims, place = op.results[0], len(kind.shape), op.place
     root = pointer_root(op.operands[0], function)
+    is_plain = mask is None and not dims and kind.bits > 1
 
     def step(frame: Frame) -> None:
         p = frame.get(pointer)
+        if is_plain and p.__class__ is np.int64:
+            shared = frame.run.memory.load_shared(int(p), kind.bytes)
+            if shared is not None:
+                frame.values[result] = shared
+                return
         m = None if mask is None else frame.get(mask)
         addresses = programs_by_lanes(p, dims)
         active = active_lanes(frame, place, m, dims)
@@ -226,14 +232,22 @@ def _zero_stretches(
     if low is None:
         return None
     size = element.bytes
+    starts: Any
+    lengths: Any
+    if len(shape) == 1 and pointer.steps[0] == size:
+        starts = pointer.base + low[0] * np.int64(size)
+        lengths = _positive(high[0] - low[0]) * size
+        if active is not _YES:
+            lengths = np.where(active, lengths, 0)
+        return _store_of(frame, place, starts, lengths, 0)
     inner = [d for d, n in enumerate(shape) if n > 1 and pointer.steps[d] == size]
     contiguous = inner[-1] if inner else None
     outer = [
         d for d, n in enumerate(shape) if n > 1 and pointer.steps[d] and d != contiguous
     ]
-    starts: Any = np.asarray(lifted(pointer.base, len(outer)))
+    starts = np.asarray(lifted(pointer.base, len(outer)))
     stored: Any = np.asarray(lifted(active, len(outer)))
-    lengths: Any = size
+    lengths = size
     for dim in range(len(shape)):
         first, last = (lifted(b, len(outer)) for b in (low[dim], high[dim]))
         if dim == contiguous:
@@ -254,19 +268,32 @@ def _store_of(
     frame: Frame, place: str, starts: Any, lengths: Any, outer: int
 ) -> ZeroStore:
     dims = 2 + outer
-    starts, lengths = (
-        a
-        if np.ndim(a) == dims
-        else np.reshape(a, (1,) * (dims - np.ndim(a)) + np.shape(a))
-        for a in (starts, lengths)
-    )
-    whole = np.broadcast_shapes(starts.shape, lengths.shape)
+    starts, lengths = (_with_dims(a, dims) for a in (starts, lengths))
+    whole = starts.shape
+    if lengths.size > 1 and lengths.shape != whole:
+        whole = np.broadcast_shapes(whole, lengths.shape)
     if outer:
         check_size(whole)
     if starts.shape != whole:
         starts = np.broadcast_to(starts, whole)
     starts = np.ascontiguousarray(starts, np.int64)
     return ZeroStore(frame.domain, place, starts, lengths)
+
+
+def _with_dims(scalar: Any, dims: int) -> Array:
+    """Return a number or an array with so many dimensions, new ones in front."""
+    array: Array = np.asarray(scalar)
+    return (
+        array
+        if array.ndim == dims
+        else array.reshape((1,) * (dims - array.ndim) + array.shape)
+    )
+
+
+def _positive(length: Any) -> Any:  # Any: an int, or a number or an array of NumPy
+    if isinstance(length, np.ndarray):
+        return np.maximum(length, 0)
+    return max(int(length), 0)
 
 
 def _mask_bounds(mask: Value, shape: tuple[int, ...]) -> tuple[Any, Any, Scalar]:

@@ -57,6 +57,22 @@ def _on_unsigned(fn: Fn) -> Fn:
     return result
 
 
+def _maxsi(x: Ints, y: Ints) -> Ints:
+    if x.dtype == bool:
+        return x & y
+    if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
+        return np.maximum(x, y)
+    return x if x >= y else y
+
+
+def _minsi(x: Ints, y: Ints) -> Ints:
+    if x.dtype == bool:
+        return x | y
+    if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
+        return np.minimum(x, y)
+    return x if x <= y else y
+
+
 def _mulhi(x: Ints, y: Ints) -> Ints:
     """Return the upper half of an unsigned product."""
     bits = _bits(x)
@@ -87,6 +103,8 @@ def _wide_shift(x: Ints, y: Ints) -> Ints:
 
 
 def _is_wide(y: Ints) -> Ints:
+    if not isinstance(y, np.ndarray):
+        return not 0 <= int(y) < _bits(y)
     return unsigned(y) >= _bits(y)
 
 
@@ -153,11 +171,11 @@ BINARY: dict[str, Binary] = {
     "arith.ceildivsi": Binary(_ceildivsi, _bad_signed_division, *_SIGNED),
     "arith.divui": Binary(_on_unsigned(np.floor_divide), _division_by_zero, *_UNSIGNED),
     "arith.remui": Binary(_on_unsigned(np.remainder), _division_by_zero, *_UNSIGNED),
-    "arith.shli": Binary(np.left_shift, _wide_shift, *_SHIFT),
-    "arith.shrsi": Binary(np.right_shift, _wide_shift, *_SHIFT),
+    "arith.shli": Binary(lambda x, y: x << y, _wide_shift, *_SHIFT),
+    "arith.shrsi": Binary(lambda x, y: x >> y, _wide_shift, *_SHIFT),
     "arith.shrui": Binary(_on_unsigned(np.right_shift), _wide_shift, *_SHIFT),
-    "arith.maxsi": Binary(lambda x, y: x & y if x.dtype == bool else np.maximum(x, y)),
-    "arith.minsi": Binary(lambda x, y: x | y if x.dtype == bool else np.minimum(x, y)),
+    "arith.maxsi": Binary(_maxsi),
+    "arith.minsi": Binary(_minsi),
     "arith.maxui": Binary(_on_unsigned(np.maximum)),
     "arith.minui": Binary(_on_unsigned(np.minimum)),
     "tt.mulhiui": Binary(_mulhi),

@@ -155,6 +155,8 @@ def grid_domains(grid: Grid, programs: int) -> list[Domain]:
     without sorting.
     """
     x, y, z = grid
+    if x == y == z == 1:
+        return [Domain((1, 1), (_FIRST, _FIRST, _FIRST))]
     width = min(x, programs)
     height = max(programs // width, 1)
     domains = []
@@ -167,6 +169,9 @@ def grid_domains(grid: Grid, programs: int) -> list[Domain]:
             ids = (_uniform(in_x), _uniform(in_y), _uniform(in_z))
             domains.append(Domain((len(rows), end - col), ids))
     return domains
+
+
+_FIRST = np.int32(0)
 
 
 def _uniform(array: Array) -> Scalar:

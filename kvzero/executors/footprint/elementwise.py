@@ -278,8 +278,8 @@ def _scaled(x: Affine, factor: Scalar) -> Affine:
 
 def _box_and(x: Tensor, y: Tensor) -> Tensor | None:
     if x.__class__ is Box and y.__class__ is Box:
-        low = tuple(np.maximum(a, b) for a, b in zip(x.low, y.low))
-        high = tuple(np.minimum(a, b) for a, b in zip(x.high, y.high))
+        low = tuple(_higher(a, b) for a, b in zip(x.low, y.low))
+        high = tuple(_lower(a, b) for a, b in zip(x.high, y.high))
         return Box(low, high, x.shape)
     if y.__class__ is Box:
         x, y = y, x
@@ -287,6 +287,18 @@ def _box_and(x: Tensor, y: Tensor) -> Tensor | None:
         high = tuple(where(y.base, h, np.int64(0)) for h in x.high)
         return Box(x.low, high, x.shape)
     return None
+
+
+def _higher(a: Any, b: Any) -> Any:  # Any: an int, or a scalar
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.maximum(a, b)
+    return a if a >= b else b
+
+
+def _lower(a: Any, b: Any) -> Any:  # Any: likewise
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.minimum(a, b)
+    return a if a <= b else b
 
 
 def build_compare(op: Op, function: Function) -> Step:

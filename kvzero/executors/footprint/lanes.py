@@ -95,4 +95,6 @@ def _ceiling(distance: Scalar, step: int) -> Scalar:
 
 
 def _clipped(lane: Scalar, size: int) -> Scalar:
+    if not isinstance(lane, np.ndarray):
+        return np.int64(min(max(int(lane), 0), size))
     return np.minimum(np.maximum(lane, np.int64(0)), np.int64(size))

@@ -183,6 +183,25 @@ class LaunchMemory:
             self._report_misaligned(frame, place, flat, active, shape, size)
         return result.astype(bool) if kind.bits == 1 else result
 
+    def load_shared(self, address: int, size: int) -> Any | None:  # Any: of any dtype
+        """Return the element that all programs load from one address, if it is plain.
+
+        Args:
+            address: The address.
+            size: Bytes of the element.
+
+        Returns:
+            The element; None where `load` has more to do: the memory is not registered,
+            the load is misaligned or to be recorded, or programs stored before it.
+        """
+        if self.pending or self.keeps_loads or self.atomics.pending:
+            return None
+        region = self.case.real.containing(address, address + size)
+        if region is None or address & (size - 1):
+            return None
+        self.load_extents.add((address, address + size))
+        return region.element(address, size)
+
     def value_before(
         self, addresses: Int64Array, size: int, place: str
     ) -> NDArray[Any]:

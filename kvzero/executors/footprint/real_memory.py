@@ -51,6 +51,11 @@ class Region:
             offsets >>= size.bit_length() - 1
         return self._view(size, phase).take(offsets)
 
+    def element(self, address: int, size: int) -> Any:  # Any: of any signed dtype
+        """Return one element of `size` bytes, as a signed integer."""
+        index, phase = divmod(address - self.start, size)
+        return self._view(size, phase)[index]
+
     def write(self, addresses: Int64Array, values: NDArray[np.uint8]) -> None:
         """Store single bytes for real."""
         self._bytes[addresses - self.start] = values

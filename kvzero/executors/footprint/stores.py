@@ -21,6 +21,8 @@ MAX_PAIRS = 20_000_000
 """Pairs of bytes and stores that are compared where stores overlap."""
 
 
+_FEW = 64
+"""Stretches up to which joining them by row costs more than it spares later."""
 _SEVERAL = -2
 """Stands for the programs of a store that several programs made alike; loads have
 another number, so that the two never look like one program's own."""
@@ -91,7 +93,7 @@ class ZeroStore(_Bounded):
     def joined(self) -> tuple[Int64Array, Int64Array]:
         """Return the stretches, with rows that continue the row before joined to it."""
         starts = self.starts
-        if starts.ndim != 2 or starts.shape[0] < 2:
+        if starts.ndim != 2 or starts.shape[0] < 2 or starts.size < _FEW:
             return self.flat()
         ends = starts + self.lengths
         first = np.ones(len(starts), bool)

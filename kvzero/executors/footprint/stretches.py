@@ -27,7 +27,7 @@ class Stretches(NamedTuple):
 
     def as_intervals(self) -> Intervals:
         """Return the set as the oracle writes it."""
-        return Intervals(torch.from_numpy(self.starts), torch.from_numpy(self.ends))
+        return Intervals(_as_tensor(self.starts), _as_tensor(self.ends))
 
     def union(self, other: "Stretches") -> "Stretches":
         """Return the bytes in either set."""
@@ -48,7 +48,15 @@ class Stretches(NamedTuple):
             self.ends, other.ends
         ):
             return NO_BYTES
+        if other.covers(self):
+            return NO_BYTES
         return of_intervals(oracle.subtract(self.as_intervals(), other.as_intervals()))
+
+    def covers(self, other: "Stretches") -> bool:
+        """Return whether all bytes of the other set are in this one."""
+        index = np.searchsorted(self.starts, other.starts, side="right") - 1
+        # Stretches never touch, so that each of the other's lies inside a single one.
+        return bool((index >= 0).all() and (other.ends <= self.ends[index]).all())
 
     def common(self, other: "Stretches") -> "Stretches":
         """Return the bytes in both sets."""
@@ -66,6 +74,12 @@ class Stretches(NamedTuple):
         return inside & (starts < addresses + size)
 
 
+def _as_tensor(addresses: Int64Array) -> torch.Tensor:
+    """Return addresses as torch takes them: in memory that may be written."""
+    writeable = addresses.flags.writeable
+    return torch.from_numpy(addresses if writeable else addresses.copy())
+
+
 def of_intervals(intervals: Intervals) -> Stretches:
     """Return one of the oracle's sets."""
     return Stretches(intervals.starts.numpy(), intervals.ends.numpy())
@@ -73,12 +87,12 @@ def of_intervals(intervals: Intervals) -> Stretches:
 
 def stretches(starts: Int64Array, ends: Int64Array) -> Stretches:
     """Return the bytes of any stretches: unsorted, overlapping or empty ones too."""
-    if len(starts) < _MANY or _is_nearly_sorted(starts):
-        return _few(starts, ends)
+    if len(starts) < oracle.FEW or _is_nearly_sorted(starts):
+        return Stretches(*oracle.merged(starts, ends))
     return of_intervals(
         oracle.merge(
-            torch.from_numpy(np.ascontiguousarray(starts)),
-            torch.from_numpy(np.ascontiguousarray(ends)),
+            _as_tensor(np.ascontiguousarray(starts)),
+            _as_tensor(np.ascontiguousarray(ends)),
         )
     )
 
@@ -89,27 +103,6 @@ def _is_nearly_sorted(starts: Int64Array) -> bool:
     return drops * _LONG_ROW < len(starts)
 
 
-def _few(starts: Int64Array, ends: Int64Array) -> Stretches:
-    """Do the same without the fixed costs of torch."""
-    full = ends > starts
-    if not full.all():
-        starts, ends = starts[full], ends[full]
-    if len(starts) < 2:
-        return Stretches(starts, ends)
-    if (starts[1:] < starts[:-1]).any():
-        order = np.argsort(starts, kind="stable")
-        starts, ends = starts[order], ends[order]
-    if (ends[1:] < ends[:-1]).any():
-        ends = np.maximum.accumulate(ends)
-    opens = np.ones(len(starts), bool)
-    np.greater(starts[1:], ends[:-1], out=opens[1:])
-    closes = np.ones_like(opens)
-    closes[:-1] = opens[1:]
-    return Stretches(starts[opens], ends[closes])
-
-
-_MANY = 4096
-"""Stretches from which on torch merges faster than NumPy, if they are in disorder."""
 _LONG_ROW = 64
 """Stretches in a row, on average, from which on NumPy's sort of rows is faster."""
 

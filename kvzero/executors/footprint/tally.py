@@ -45,7 +45,10 @@ class Tally:
         for store in stores:
             if not store.is_atomic:
                 self.stored_bytes += _bytes_of(store)
-            if not is_busy:
+            if not is_busy and domain.programs == 1:
+                is_busy = not store.is_empty()
+                busy = np.full((1, 1), is_busy)
+            elif not is_busy:
                 busy = busy | _lifted(_programs_of(store), store.domain, domain)
                 is_busy = bool(busy.all())
         share = int(np.count_nonzero(busy)) * (domain.programs // busy.size)

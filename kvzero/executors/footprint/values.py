@@ -50,7 +50,7 @@ class Affine:
         shape: Lanes in each dimension.
     """
 
-    __slots__ = ("base", "shape", "steps")
+    __slots__ = ("_span", "base", "shape", "steps")
 
     def __init__(
         self, base: Scalar, steps: tuple[Any, ...], shape: tuple[int, ...]
@@ -59,6 +59,7 @@ class Affine:
         self.base = base
         self.steps = steps
         self.shape = shape
+        self._span: tuple[int, int] | None = None
 
     @property
     def is_splat(self) -> bool:
@@ -78,12 +79,17 @@ class Affine:
 
     def span(self) -> tuple[int, int]:
         """Return bounds of all lanes of all programs, as if nothing wrapped."""
+        if self._span is not None:
+            return self._span
         low, high = _extent(self.base)
         for step, size in zip(self.steps, self.shape):
-            least, most = _extent(step)
-            low += min(0, least * (size - 1))
-            high += max(0, most * (size - 1))
-        return low, high
+            least, most = (step, step) if step.__class__ is int else _extent(step)
+            if least < 0:
+                low += least * (size - 1)
+            if most > 0:
+                high += most * (size - 1)
+        self._span = low, high
+        return self._span
 
     def fits(self) -> bool:
         """Return whether certainly no lane has wrapped."""

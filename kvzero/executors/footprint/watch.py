@@ -41,6 +41,14 @@ class ArenaWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch h
         self._note = note
         self.touched: list[str] = []
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Keep torch from wrapping each operation, for which it imports its compiler.
+
+        That takes a second, and each operation longer; see `__torch_dispatch__`.
+        """
+        return False
+
     def __torch_dispatch__(
         self,
         func: Any,  # Any: torch's OpOverload
@@ -50,7 +58,17 @@ class ArenaWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch h
     ) -> Any:  # Any: what the operation returns
         """Run an operation, unless it would write watched memory."""
         del types
-        kwargs = kwargs or {}
+        # Nobody can be compiling what runs here before the compiler is imported.
+        if "torch._dynamo" in sys.modules:
+            return _not_compiled()(self, func, args, kwargs or {})
+        return self._watched(func, args, kwargs or {})
+
+    def _watched(
+        self,
+        func: Any,  # Any: torch's OpOverload
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:  # Any: what the operation returns
         if func.is_view or not any(map(self._is_watched, _tensors(args, kwargs))):
             return func(*args, **kwargs)
         written = [t for t in _written(func, args, kwargs) if self._is_watched(t)]
@@ -77,6 +95,14 @@ class ArenaWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch h
         if tensor.device.type != "cpu" or tensor.layout != torch.strided:
             return False
         return tensor.untyped_storage().data_ptr() in self._addresses
+
+
+@cache
+def _not_compiled() -> Callable[..., Any]:  # Any: what the operation returns
+    """Return how an operation is watched where torch's compiler may be at work."""
+    disable: Callable[..., Any] = torch.compiler.disable
+    watched: Callable[..., Any] = disable(ArenaWatch._watched)  # noqa: SLF001 - of this module
+    return watched
 
 
 def _caller() -> str:

@@ -23,7 +23,9 @@ def zero_vector_store(table_ptr, ids_ptr, first_chunk, BLOCK_SIZE: tl.constexpr)
     lanes = first_el + tl.arange(0, BLOCK_SIZE)
     page_ptr = address.to(tl.pointer_type(tl.int32)) + block * stride_el
     page_ptr = tl.multiple_of(page_ptr, 16)
-    tl.store(page_ptr + lanes, 0, mask=lanes < page_el)
+    whole_el = page_el // 4 * 4
+    tl.store(page_ptr + lanes, 0, mask=lanes < whole_el)
+    tl.store(page_ptr + lanes, 0, mask=(lanes >= whole_el) & (lanes < page_el))
 
 
 class VectorStoreZeroer(WithinLimits):
