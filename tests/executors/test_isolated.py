@@ -37,7 +37,7 @@ pytestmark = pytest.mark.slow  # whichever comes first starts the fork server
 LAYOUT = Layout(2, (Allocation(512),), (Run(64, 256),))
 HARMS = Case(LAYOUT, (Call(id_runs([1])),))
 TAME = Case(LAYOUT, (Call(id_runs([0])),))
-MOST_BYTES = 3 * 2**28
+MOST_BYTES = 2**31
 Isolated = Callable[..., IsolatedExecutor]
 
 
