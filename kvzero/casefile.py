@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from re import sub
-from tempfile import NamedTemporaryFile
 
 from kvzero.case import Case
 from kvzero.codec import (
@@ -29,6 +28,7 @@ from kvzero.codec import (
 from kvzero.errors import CaseError, LayoutError
 from kvzero.schema import schema
 from kvzero.views import check_views
+from kvzero.whole_files import write_whole
 
 __all__ = [
     "CaseFile",
@@ -126,16 +126,7 @@ def write_case_file(path: Path | str, case: Case, found: Finding | None = None) 
     _check_size(content, name, MAX_FILE_BYTES)
     _decode_document(content, name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())  # or a crash may leave the name without its bytes
-            Path(file.name).chmod(0o644)
-            Path(file.name).replace(path)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
+    write_whole(path, content, synced=True)
 
 
 def read_case_file(path: Path | str) -> CaseFile:

@@ -210,15 +210,7 @@ def must_be_zero(
     blocks = zeroed_blocks(case.calls[call_index], case.layout.num_blocks)
     if not len(blocks):
         return no_bytes(device)
-    table = case.layout.table
-    bases = np.asarray(base_addresses, np.int64)
-    return _pages(
-        bases[table.allocation] + table.offset_bytes,
-        table.stride_bytes,
-        table.page_bytes,
-        blocks,
-        device,
-    )
+    return _pages_of(case, blocks, base_addresses, device)
 
 
 def may_be_zero(
@@ -278,13 +270,23 @@ def reserved_pages(
     """
     if block is None or block >= case.layout.num_blocks:
         return no_bytes(device)
+    return _pages_of(case, np.array([block], np.int64), base_addresses, device)
+
+
+def _pages_of(
+    case: Case,
+    blocks: Int64Array,
+    base_addresses: Int64Array | Sequence[int],
+    device: torch.device | str,
+) -> Intervals:
+    """Return the absolute addresses of some blocks' pages in all segments of a case."""
     table = case.layout.table
     bases = np.asarray(base_addresses, np.int64)
     return _pages(
         bases[table.allocation] + table.offset_bytes,
         table.stride_bytes,
         table.page_bytes,
-        np.array([block], np.int64),
+        blocks,
         device,
     )
 

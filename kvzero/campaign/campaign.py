@@ -203,7 +203,7 @@ class Campaign:
     def _write_state(self) -> None:
         try:
             self._folder.write_state(self._board.as_json())
-        except Exception as error:
+        except Exception as error:  # whatever it is, it ends the campaign in order
             self._board.fail(error)
 
     def _on_event(self, event: str, fields: Mapping[str, Any]) -> None:  # Any: JSON
@@ -211,7 +211,7 @@ class Campaign:
         self.watcher.event(event, fields)
         try:
             self._log.write(event, self._board.elapsed(), dict(fields))
-        except Exception as error:
+        except Exception as error:  # whatever it is, it ends the campaign in order
             self._board.fail(error)
 
     def snapshot(self) -> Snapshot:

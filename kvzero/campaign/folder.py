@@ -12,7 +12,6 @@ import json
 import os
 from hashlib import sha256
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from kvzero.campaign.findings import Entry, entry_from_json
@@ -27,6 +26,7 @@ from kvzero.casefile import (
     write_case_file,
 )
 from kvzero.errors import CaseError, EnvironmentMissingError
+from kvzero.whole_files import write_whole
 
 Json = Any  # a JSON document
 
@@ -170,18 +170,8 @@ class Folder:
     @staticmethod
     def _replace(path: Path, value: Json) -> None:
         content = json.dumps(value, separators=(",", ":")).encode()
-        with (
-            writing(path),
-            NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file,
-        ):
-            written = Path(file.name)
-            try:
-                file.write(content)
-                file.flush()
-                written.replace(path)
-            except BaseException:
-                written.unlink(missing_ok=True)
-                raise
+        with writing(path):
+            write_whole(path, content, mode=0o600)
 
 
 def _plain(value: Json, path: Path) -> Json:

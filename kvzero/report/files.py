@@ -3,12 +3,12 @@
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from kvzero.errors import ReportError
 from kvzero.report.facts import Report
 from kvzero.report.html.page import html_page
 from kvzero.report.junit import junit_xml
+from kvzero.whole_files import write_whole
 
 
 def json_text(report: Report) -> str:
@@ -47,12 +47,12 @@ def write_files(report: Report, forms: Iterable[str], folder: Path) -> list[Path
     for form in forms:
         if form in FILES:
             name, text_of = FILES[form]
-            write_whole(folder / name, text_of(report))
+            write_text(folder / name, text_of(report))
             written.append(folder / name)
     return written
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     """Write a file, all of it or nothing, over any file of that name.
 
     Raises:
@@ -60,14 +60,6 @@ def write_whole(path: Path, text: str) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
-            try:
-                file.write(text.encode("utf-8", "backslashreplace"))
-                file.flush()
-                Path(file.name).chmod(0o644)
-                Path(file.name).replace(path)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+        write_whole(path, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise ReportError(f"{path} cannot be written: {error.strerror}") from error

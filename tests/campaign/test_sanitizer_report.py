@@ -33,12 +33,12 @@ def test_a_record_is_read_with_kernel_place_and_program() -> None:
         "Error",
         "Invalid __global__ read of size 8 bytes",
         "zero_chunk",
-        "/work/kernels.py:41",
+        "/project/kernels.py:41",
         (3, 1, 0),
     )
     assert ours.line() == (
         "Error: Invalid __global__ read of size 8 bytes in zero_chunk by program "
-        "(3, 1, 0) at /work/kernels.py:41"
+        "(3, 1, 0) at /project/kernels.py:41"
     )
     assert (other.function, other.place, other.program) == (
         "at::native::fill(int)",

@@ -90,7 +90,7 @@ def test_at_least_30_kinds_of_fault_are_there() -> None:
     assert of_area.keys() == {"planner", "kernel", "ids", "ordering", "cache"}
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", fault_subjects(), ids=lambda fault: fault.name)
 def test_a_fault_declares_what_it_breaks_and_where_it_is_known_from(
     fault: Fault,
 ) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import triton
 import triton.language as tl
 
-from tests.executors.footprint.witness_kernels import inputs, interpret, program
+from tests.executors.footprint.witness_kernels import interpret, program, run_all
 
 GRIDS = ((6, 1, 1), (3, 2, 2))
 
@@ -246,15 +246,5 @@ def launches():
         )
 
 
-def run_all(launch_one):
-    """Return the bytes of `out` after each launch, by name."""
-    results = {}
-    for name, launch in launches():
-        tensors = inputs()
-        if launch_one(name, launch, tensors) is not False:
-            results[name] = tensors[0].numpy().copy()
-    return results
-
-
 if __name__ == "__main__":
-    np.savez(sys.argv[1], **run_all(interpret))
+    np.savez(sys.argv[1], **run_all(interpret, launches()))

@@ -17,6 +17,7 @@ from kvzero.executors.footprint.frame import NotJudgedError
 from tests.executors.footprint import depth_kernels, order_kernels
 from tests.executors.footprint.bench import Bench, ints
 from tests.executors.footprint.test_witness import evaluate
+from tests.executors.footprint.witness_kernels import run_all
 
 _ROOT = Path(__file__).parents[3]
 
@@ -43,7 +44,7 @@ def interpreted(
 def test_depth_of_the_language_agrees_with_the_interpreter(
     interpreted: dict[str, NDArray[np.uint8]],
 ) -> None:
-    evaluated = depth_kernels.run_all(evaluate)  # type: ignore[no-untyped-call]  # a module of kernels
+    evaluated = run_all(evaluate, depth_kernels.launches())  # type: ignore[no-untyped-call]  # a module of kernels
     different = [
         name
         for name, found in interpreted.items()

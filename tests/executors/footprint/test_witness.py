@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tests.executors.footprint import witness_kernels
 from tests.executors.footprint.bench import Bench
+from tests.executors.footprint.witness_kernels import launches, run_all
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -39,7 +40,7 @@ def evaluate(name: str, launch: Callable[[Tensors], object], tensors: Tensors) -
 def test_evaluator_leaves_the_bytes_that_the_interpreter_leaves(
     interpreted: dict[str, NDArray[np.uint8]],
 ) -> None:
-    evaluated = witness_kernels.run_all(evaluate)  # type: ignore[no-untyped-call]  # a module of kernels
+    evaluated = run_all(evaluate, launches())  # type: ignore[no-untyped-call]  # a module of kernels
     assert evaluated.keys() >= interpreted.keys()
     assert len(interpreted) >= 40
     different = [
