@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kvzero.campaign.judging import Judge
+from kvzero.campaign.judging import Judge, Judged
 from kvzero.casefile import read_case_file
 from kvzero.executors.device import DeviceExecutor
 from kvzero.subjects.registry import find_subject
@@ -30,12 +30,20 @@ def run(request: dict[str, Any]) -> dict[str, Any]:  # Any: JSON documents
     ran, failures = 0, []
     try:
         for file in request["files"]:
-            judged = judge(read_case_file(Path(file)).case)
+            judged = _judged(judge, Path(file))
             ran += 1
             failures += [f"{file}: {v.headline}" for v in judge.failures(judged)]
     finally:
         executor.close()
     return {"ran": ran, "failures": failures}
+
+
+def _judged(judge: Judge, file: Path) -> Judged:
+    try:
+        return judge(read_case_file(file).case)
+    except Exception as error:  # raised again: its traceback tells the case
+        error.add_note(f"while {file} ran")
+        raise
 
 
 if __name__ == "__main__":

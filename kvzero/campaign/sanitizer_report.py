@@ -18,6 +18,9 @@ RECORD = "record"
 PARTS = frozenset({"kind", "level", "who", "what", "where", "hostStack"})
 """What a record is made of, in compute-sanitizer 2025.3."""
 MOST_BYTES = 2**26
+UNTOLD_LEVEL = "Error"
+"""Of a record that does not say how bad it is."""
+_SHOWN = 400
 INTERNAL_KIND = "sanitizer"  # the tool speaks of itself
 
 
@@ -89,11 +92,14 @@ def _record(path: Path, element: Element) -> Record:
     unknown = [part.tag for part in element if part.tag not in PARTS]
     if unknown:
         _refuse(path, f"a <{RECORD}> holds <{unknown[0]}>, which is not known")
-    level, text = _text(element, "level"), _text(element, "what/text")
+    # Some records of initcheck come without their level (compute-sanitizer 2025.3).
+    level = _text(element, "level") or UNTOLD_LEVEL
+    text = _text(element, "what/text")
     if not text:
         text = _text(element, "what/error") or _text(element, "what")
-    if not level or not text:
-        _refuse(path, f"a <{RECORD}> lacks its level or its text")
+    if not text:
+        shown = ET.tostring(element, "unicode")[:_SHOWN]
+        _refuse(path, f"a <{RECORD}> lacks its text: {shown}")
     where, line = _text(element, "where/path"), _text(element, "where/line")
     return Record(
         _text(element, "kind"),

@@ -21,9 +21,12 @@ from typing import Any
 
 from kvzero.campaign.sanitizer_report import Record, read_report
 from kvzero.campaign.tally import EXIT_FAULT, EXIT_NOTHING_JUDGED, EXIT_OK
+from kvzero.case import Case
 from kvzero.casefile import read_case_file
 from kvzero.errors import EnvironmentMissingError
 from kvzero.executors import executor_named
+from kvzero.executors.device import MOST_GAP_BYTES
+from kvzero.memory import place
 from kvzero.properties.terms import outside_contract
 from kvzero.subjects.registry import find_subject
 
@@ -40,10 +43,15 @@ TOOLS = tuple(Tool)
 FOLLOWS_EVERY_WRITE = frozenset({Tool.INITCHECK})
 MOST_PROGRAMS = 2**20
 """Programs of a case: instrumented, each takes some hundred times as long."""
+MOST_BYTES = 2**32
+"""Memory of a case: without a caching allocator, as the tools need it, poisoning 24 GiB
+took over 139 GiB of an H200."""
 DEADLINE_SECONDS = 600.0
 PACKAGE = "nvidia-cuda-sanitizer-api"
+OF_THE_TOOL = "========="
+"""Begins each line that the tool prints itself; what it found is in its report."""
 _PACKAGED = "cu13/bin/compute-sanitizer"
-_LAST_LINES = 5
+_LAST_LINES = 12
 
 
 @dataclass(frozen=True)
@@ -161,9 +169,10 @@ def chosen_cases(files: Sequence[Path], subject: str) -> Chosen:
     made, left_out, kernels = [], [], set()
     for file in files:
         case = read_case_file(file).case
-        outside = outside_contract(case, tested.contract)
-        if outside is not None:  # a wild store there would be held against it
-            left_out.append((file, outside))
+        # A wild store outside the contract would be held against the subject.
+        why_not = outside_contract(case, tested.contract) or _too_large(case)
+        if why_not is not None:
+            left_out.append((file, why_not))
             continue
         seen = footprint.run(tested, case)
         programs = sum(launch.shape.programs for launch in seen.launches)
@@ -174,6 +183,14 @@ def chosen_cases(files: Sequence[Path], subject: str) -> Chosen:
         made.append(file)
         kernels |= {launch.kernel for launch in seen.launches}
     return Chosen(tuple(made), tuple(sorted(kernels)), tuple(left_out))
+
+
+def _too_large(case: Case) -> str | None:
+    """Return why a case's memory is too large for the tools, or None."""
+    total = place(case, most_gap_bytes=MOST_GAP_BYTES).total_bytes
+    if total <= MOST_BYTES:
+        return None
+    return f"{total:,} B of memory, and at most {MOST_BYTES:,} B are run"
 
 
 def sanitize(
@@ -259,7 +276,9 @@ def _run(command: list[str]) -> str:
         raise EnvironmentMissingError(
             f"compute-sanitizer took over {DEADLINE_SECONDS:g} s: give it fewer cases"
         ) from None
-    return " | ".join(ran.stdout.splitlines()[-_LAST_LINES:])
+    lines = [line for line in ran.stdout.splitlines() if line.strip()]
+    own = [line for line in lines if not line.startswith(OF_THE_TOOL)]
+    return " | ".join(own[-_LAST_LINES:])
 
 
 def _result(

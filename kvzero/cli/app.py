@@ -39,6 +39,7 @@ from kvzero.campaign.tally import (
     Tally,
 )
 from kvzero.campaign.verify import (
+    REPLAYED_PROGRAMS,
     Given,
     case_files,
     given,
@@ -207,6 +208,7 @@ def fuzz(
     seek: Annotated[
         str | None,
         typer.Option(
+            "--seek",
             metavar="WHAT",
             help="Stop at this kind of violation only, such as cuda-y or stored-again.",
         ),
@@ -310,7 +312,11 @@ def replay(
     report_dir: ReportDirOption = DEFAULT_FOLDER,
     json: JsonOption = False,  # noqa: FBT002 - typer reads the signature
 ) -> None:
-    """Run saved cases again, each on the subject that failed on it."""
+    """Run saved cases again, each on the subject that failed on it.
+
+    Without a GPU, bytes are judged in cases of up to 20,000,000 programs, and launches
+    of any size; verify has no such cap.
+    """
     reporting = Reporting.asked("replay", report, report_dir)
     by_subject: dict[str, list[Given]] = {}
     for file in case_files(files):
@@ -325,7 +331,13 @@ def replay(
     findings = read_known_file(known) if known else ()
     results = [
         _verified(
-            _judge(owner, executor, None, isolation(owner), strict_cost=strict_cost),
+            _judge(
+                owner,
+                executor,
+                REPLAYED_PROGRAMS,
+                isolation(owner),
+                strict_cost=strict_cost,
+            ),
             chosen,
             findings,
         )

@@ -52,7 +52,9 @@ WorkersOption = Annotated[
 GpusOption = Annotated[
     str | None,
     typer.Option(
-        metavar="GPUS", help="GPUs for the workers in turn: all, or such as 0,1."
+        "--gpus",
+        metavar="GPUS",
+        help="GPUs for the workers in turn: all, or such as 0,1.",
     ),
 ]
 CorpusOption = Annotated[
@@ -85,6 +87,7 @@ MaxFailuresOption = Annotated[
 RayOption = Annotated[
     str | None,
     typer.Option(
+        "--ray",
         metavar="ADDRESS",
         help="Have the workers on a Ray cluster: HOST:PORT of its head, auto (this "
         "machine's cluster) or local; by default, one a GPU or CPU of it.",

@@ -55,8 +55,8 @@ class Repeats:
         self._device = device
         self._wait = wait
         self._hold = Hold(device)
-        some = torch.zeros(64, dtype=torch.uint8, device=device)
-        _queue_copy(torch.empty_like(some), some)  # loads its kernel
+        self._mark = torch.zeros(64, dtype=torch.uint8, device=device)
+        _queue_copy(torch.empty_like(self._mark), self._mark)  # loads its kernel
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch's own gap
         self._maker = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch's own gap
 
@@ -93,11 +93,22 @@ class Repeats:
         ):
             _queue_copy(content, poison)
             raised, waited_in = self._make_calls(alone, lists, held)
+            self._let_other_streams_act()
             _queue_copy(after, content)
         self._wait()
         content.copy_(after)
         seen = _difference(comparison, case)
         return Queued(seen.missed, seen.touched, raised, waited_in)
+
+    def _let_other_streams_act(self) -> None:
+        """Wait until the device has worked on another stream than the held one.
+
+        It may be at work for other processes: what a call has put on a wrong stream
+        would come too late to be seen, were the hold over before this one's next turn.
+        """
+        with torch.cuda.stream(self._maker):
+            _queue_copy(torch.empty_like(self._mark), self._mark)
+        self._maker.synchronize()
 
     def _make_calls(
         self, alone: Alone, lists: list["Given"], held: Held

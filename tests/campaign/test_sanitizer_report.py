@@ -47,6 +47,12 @@ def test_a_record_is_read_with_kernel_place_and_program() -> None:
     )
 
 
+def test_a_record_without_a_level_is_an_error(tmp_path: Path) -> None:
+    text = record("<what><text>Uninitialized read</text></what>")
+    (told,) = read_report(written(tmp_path, text))
+    assert told.line() == "Error: Uninitialized read"
+
+
 def test_the_tools_own_trouble_is_told_apart() -> None:
     (told,) = read_report(SAMPLES / "device-not-supported.xml")
     assert told.is_of_the_tool
@@ -60,8 +66,7 @@ def test_the_tools_own_trouble_is_told_apart() -> None:
         ("========= ERROR SUMMARY: 0 errors", "it is no XML"),
         ("<Other/>", "its root is <Other>"),
         ("<ComputeSanitizerOutput><r/></ComputeSanitizerOutput>", "<r> stands where"),
-        (record("<level>Error</level>"), "lacks its level or its text"),
-        (record("<what><text>x</text></what>"), "lacks its level or its text"),
+        (record("<level>Error</level>"), "lacks its text: <record><level>Error"),
         (record("<level>Error</level><new/>"), "holds <new>, which is not known"),
         (
             record(

@@ -26,7 +26,12 @@ from tests.executors.on_gpu import NEEDS_GPU, calls_of
 SAMPLES = Path(__file__).parent / "sanitizer"
 REGRESSIONS = Path(__file__).parents[2] / "regressions"
 SMALL = min((REGRESSIONS / "unlisted_bytes_are_untouched").glob("*.json"))
-HUGE = next((REGRESSIONS / "launches_fit_the_platform").glob("nvidia-product-*.json"))
+MANY_PROGRAMS = (
+    REGRESSIONS / "launches_fit_the_platform" / "nvidia-product-2e0d3676.json"
+)
+MANY_BYTES = (
+    REGRESSIONS / "listed_pages_are_zero" / "listed-byte-not-zero-44e5e6ca.json"
+)
 GPU_SUBJECTS = "tests.executors.gpu_subjects"
 STAND_IN = """#!{python}
 import json, pathlib, sys
@@ -102,13 +107,22 @@ def test_only_the_subjects_kernels_are_instrumented_where_that_is_enough() -> No
 
 
 @pytest.mark.slow
-def test_a_case_of_too_many_programs_is_left_out_with_the_reason() -> None:
-    made = chosen_cases([SMALL, HUGE], "kvzero")
+@pytest.mark.parametrize(
+    ("large", "reason"),
+    [
+        (MANY_PROGRAMS, "programs, and at most 1,048,576 are run"),
+        (MANY_BYTES, "B of memory, and at most 4,294,967,296 B are run"),
+    ],
+)
+def test_a_case_that_is_too_large_is_left_out_with_the_reason(
+    large: Path, reason: str
+) -> None:
+    made = chosen_cases([SMALL, large], "kvzero")
     assert made.files == (SMALL,)
     assert made.kernels == ("zero_chunks",)
     ((file, why),) = made.left_out
-    assert file == HUGE
-    assert "programs, and at most 1,048,576 are run" in why
+    assert file == large
+    assert reason in why
 
 
 @pytest.mark.slow

@@ -40,6 +40,7 @@ def acts_on_its_own_device(subject: Subject) -> bool:
     torch.cuda.synchronize(FAR)
     with hold.on_current_stream(HOLD_SECONDS) as held:
         live.zeroer.zero(ids)
+        torch.cuda.synchronize(0)  # where a launch on the current device is at work
         with torch.cuda.stream(other):
             torch.bitwise_or(live.memory, 0, out=seen)
         other.synchronize()
