@@ -16,7 +16,7 @@ SHOWN_BYTES = 3
 
 
 def byte_violations(
-    name: str, what: str, case: Case, index: int, wrong: WrongBytes
+    name: str, what: str, case: Case, index: int, wrong: WrongBytes, unstored: str = ""
 ) -> Iterator[Violation]:
     """Yield one violation for each place that stored wrong bytes in one call.
 
@@ -26,13 +26,14 @@ def byte_violations(
         case: The case.
         index: Index of the call.
         wrong: The wrong bytes of one class.
+        unstored: Place of those that nobody stored.
     """
     by_place: dict[str, list[ByteSpan]] = {}
     for span in wrong.spans:
-        place = span.writer.place if span.writer else ""
+        place = span.writer.place if span.writer else unstored
         by_place.setdefault(place, []).append(span)
     if wrong.count and not by_place:
-        by_place[""] = []
+        by_place[unstored] = []
     for place, spans in by_place.items():
         state = _state(case, index, spans[0], what) if spans else "bytes are wrong"
         yield Violation(

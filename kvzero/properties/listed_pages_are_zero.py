@@ -1,4 +1,8 @@
-"""Every byte of a page of a listed block is zero after the call."""
+"""Every byte of a page of a listed block is zero after the call.
+
+What nobody stored because a launch of the call did not run lies at that launch's kernel:
+a known launch beyond a limit must not hide bytes that are missed for another reason.
+"""
 
 from collections.abc import Iterator
 
@@ -23,7 +27,18 @@ def listed_pages_are_zero(case: Case, observation: Observation) -> Result:
 def _violations(case: Case, observation: Observation) -> Iterator[Violation]:
     for index, call in enumerate(observation.calls):
         if call.missed.count and call.raised is None:
-            yield from byte_violations(NAME, WHAT, case, index, call.missed)
+            unmade = _place_of_unmade_launch(observation, index)
+            yield from byte_violations(NAME, WHAT, case, index, call.missed, unmade)
+
+
+def _place_of_unmade_launch(observation: Observation, index: int) -> str:
+    """Return where the kernel is whose launch did not run in a call, empty without."""
+    unmade = (
+        launch.place
+        for launch in observation.launches
+        if launch.call == index and launch.fate != "runs"
+    )
+    return next(unmade, "")
 
 
 def _not_judged(case: Case, observation: Observation) -> str | None:

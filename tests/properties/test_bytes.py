@@ -6,9 +6,11 @@ from dataclasses import replace
 import pytest
 
 from kvzero.case import Case
+from kvzero.limits import Fate, LaunchShape
 from kvzero.observation import (
     ByteSpan,
     CallObservation,
+    Launch,
     Observation,
     Raised,
     Writer,
@@ -74,6 +76,19 @@ def test_a_missed_byte_is_located(case: Case, observe: Observe) -> None:
         "  where    segment 1 of 2 (page 272 B, stride 512 B), first 3 of 239 wrong "
         "bytes: 17, 18, 19",
     ]
+
+
+@pytest.mark.parametrize(
+    ("call", "fate", "place"),
+    [(0, "skipped", "k.py:7"), (0, "runs", ""), (1, "skipped", "")],
+)
+def test_a_byte_missed_by_a_launch_that_did_not_run_lies_at_its_kernel(
+    case: Case, observe: Observe, call: int, fate: Fate, place: str
+) -> None:
+    wrong = WrongBytes(239, (ByteSpan(0, 657, 239, b"\xab\x01"),))
+    launch = Launch(call, "k", "k.py:7", LaunchShape((1, 1, 1)), fate)
+    seen = observe(CallObservation(missed=wrong), FINE, launches=(launch,))
+    assert only_violation(listed_pages_are_zero(case, seen)).identity.place == place
 
 
 def test_a_touched_byte_names_its_writer_and_value(

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from kvzero.case import Call, Case, Placement, id_runs
-from kvzero.layout import Run
+from kvzero.layout import Allocation, Run, View
 from kvzero.limits import LaunchShape
 from kvzero.observation import (
+    WARMUP_CALL,
     CallObservation,
     Death,
     Launch,
@@ -25,6 +26,7 @@ from kvzero.properties.terms import outside_contract
 from kvzero.properties.the_process_survives import the_process_survives
 from kvzero.properties.verdict import Result
 from kvzero.subjects.protocol import Contract
+from kvzero.views import layout_of_views
 
 Observe = Callable[..., Observation]
 FINE = CallObservation(stored_bytes=400, programs=4)
@@ -87,6 +89,16 @@ def test_a_rejected_launch_is_no_refusal(case: Case, observe: Observe) -> None:
     rejected = replace(LAUNCH, fate="rejected")
     seen = observe(REFUSED, FINE, launches=(rejected,))
     assert isinstance(legal_calls_are_accepted(case, seen), Holds)
+
+
+def test_a_rejected_launch_before_the_first_call_is_no_refusal(
+    case: Case, observe: Observe
+) -> None:
+    rejected = replace(LAUNCH, call=WARMUP_CALL, fate="rejected")
+    seen = replace(observe(launches=(rejected,)), built=RAISED)
+    result = legal_calls_are_accepted(case, seen)
+    assert isinstance(result, NotJudged)
+    assert result.reason == "a launch was rejected before the first call"
 
 
 def test_a_raise_on_bad_ids_is_no_refusal(bad_case: Case, observe: Observe) -> None:
@@ -180,6 +192,10 @@ def changed(case: Case, change: str) -> Case:
     if change == "odd page":
         layout = replace(case.layout, runs=(Run(100, 512),))
         return replace(case, layout=layout)
+    if change == "page gap":  # rows of 4 B, 6 B apart
+        view = View((4, 3, 4), (32, 6, 1))
+        layout = layout_of_views([view], [Allocation(128)], 4)
+        return replace(case, layout=layout)
     if change == "bad id":
         return replace(case, calls=(Call(id_runs([9])),))
     return replace(case, calls=(Call(id_runs([1]), "device", "int32"),))
@@ -191,6 +207,7 @@ def changed(case: Case, change: str) -> Case:
         ("misaligned", Contract(alignment_bytes=16), "an address is no multiple of 16"),
         ("odd page", Contract(alignment_bytes=8), "a page size is no multiple of 8"),
         ("none", Contract(one_page_size=True), "different page sizes"),
+        ("page gap", Contract(writes_page_gaps=False), "a page has holes"),
         ("bad id", Contract(checks_ids=False), "trusts its caller's ids"),
         ("device", Contract(arrivals=("list",)), "ids arrive as device"),
         ("device", Contract(id_dtypes=("int64",)), "ids have dtype int32"),
@@ -208,6 +225,8 @@ def test_outside_its_contract_a_subject_is_not_judged(
     assert all(isinstance(result, NotJudged) for result in results)
 
 
-@pytest.mark.parametrize("change", ["misaligned", "odd page", "bad id", "device"])
+@pytest.mark.parametrize(
+    "change", ["misaligned", "odd page", "page gap", "bad id", "device"]
+)
 def test_inside_its_contract_a_subject_is_judged(case: Case, change: str) -> None:
     assert outside_contract(changed(case, change), Contract()) is None
