@@ -1,7 +1,8 @@
 """Every byte of a page of a listed block is zero after the call.
 
-What nobody stored because a launch of the call did not run lies at that launch's kernel:
-a known launch beyond a limit must not hide bytes that are missed for another reason.
+What nobody stored because a launch of the call did not run lies at that launch's
+kernel: a known launch beyond a limit must not hide bytes that are missed for another
+reason.
 """
 
 from collections.abc import Iterator
