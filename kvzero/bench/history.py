@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kvzero.errors import CaseError
+from kvzero.report.files import write_text
 
 History = list[dict[str, Any]]  # Any: JSON of our own
 NOTABLE = 1.2
@@ -77,8 +78,12 @@ def append_record(
     history: History,
     record: dict[str, Any],  # Any: JSON
 ) -> None:
-    """Write a file with one record more."""
-    path.write_text(json.dumps([*history, record], indent=1) + "\n", encoding="utf-8")
+    """Write a file with one record more, all of it or nothing.
+
+    Raises:
+        ReportError: It cannot be written.
+    """
+    write_text(path, json.dumps([*history, record], indent=1) + "\n")
 
 
 def last_of_this_machine(

@@ -1,14 +1,14 @@
 """Segments of a cache to chunks: what one program zeroes of one block.
 
 Segments of one block stride whose pages touch or overlap are one segment, for every
-block at once: their addresses move together. What remains is cut into chunks where
-*windows* of 4 KiB end, which begin at the line of 128 bytes that holds the page's first
-byte. So no two programs store into one line, except where pages share it, and only the
-two ends of a page need stores narrower than 16 bytes, whatever the stride. A row of the
-table is one chunk; only blocks with gigabytes of pages have rows of many.
+block at once: their addresses move together. What remains is cut into equal *windows*,
+which begin at the line of 256 bytes that holds the page's first byte and are whole
+lines long. So no two programs store into one line, except where pages share it, and
+only the two ends of a page need stores narrower than 16 bytes, whatever the stride. A
+row of the table is as many chunks as divide every page's number of them: often a page.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,18 +18,25 @@ from kvzero.errors import LayoutError
 from kvzero.layout import MAX_BYTES, Int64Array
 
 CHUNK_BYTES = 4096
-"""Bytes of a window. 2 KiB costs a quarter, 8 KiB a per cent (H200, one warp)."""
-LINE_BYTES = 128
-"""Bytes of a line of a GPU's cache, where windows begin: 1 to 4 per cent, except where
-it takes a chunk more (H200)."""
+"""Bytes of a window at most, where a page has several. 2 KiB costs a quarter, since it
+takes more programs than a GPU can start; 8 KiB costs a per cent (H200, one warp)."""
+MORE_BYTES = 2048
+"""Beyond them in the only window of a page: in one window instead of two, pages of
+4,224 B were 1.14 times as fast, of 5 KiB 1.01 times, and of 6 KiB as fast (H200)."""
+LINE_BYTES = 256
+"""Where windows begin. With 128, packed layouts whose pages begin anywhere took 1.01 to
+1.02 times as long (H200)."""
 ROW_FIELDS = 4
-"""Numbers of a row (address in block 0, block stride, page size, window's distance from
-the first one): 32 bytes are one sector of memory."""
-MAX_SINGLE_CHUNKS = 2**20
-"""Chunks of one block, 4 GiB of them, up to which each has its row: 32 MiB of table."""
+"""Numbers of a row (address in block 0, block stride, page size, and the distance from
+the page's first window plus the windows' length in lines, which is below `LINE_BYTES`):
+32 bytes are one sector of memory."""
+MAX_ROWS = 2**20
+"""Rows of equally many chunks, up to which there are no others: 32 MiB of table."""
+WIDEST_ROW = 2**18
+"""Chunks of a row that any launch can hold: a page of 1 GiB."""
 ROW_BASE = 4
-ROW_SHIFTS = (2, 4, 6, 8, 10, 12, 14, 16, 18)
-"""Beyond that a row stands for as many chunks as a digit, in base 4, of their number.
+ROW_WIDTHS = tuple(ROW_BASE**digit for digit in range(10))
+"""Beyond them a row stands for as many chunks as a digit, in base 4, of their number.
 Each power is a launch of its own, which a call that zeroes gigabytes does not feel."""
 INT64_MAX = 2**63 - 1
 
@@ -54,22 +61,31 @@ class ChunkGroup(NamedTuple):
     Attributes:
         first_row: The first of them.
         first_chunk: Chunks of the rows before it.
-        chunks: Chunks of all of them.
-        shift: Chunks of one row, as a power of two.
+        rows: How many.
+        width: Chunks of one row.
     """
 
     first_row: int
     first_chunk: int
-    chunks: int
-    shift: int
+    rows: int
+    width: int
 
-    def next(self, rows: int, shift: int) -> "ChunkGroup":
+    @property
+    def chunks(self) -> int:
+        """Return the chunks of all rows."""
+        return self.rows * self.width
+
+    def chunks_of(self, rows: range) -> range:
+        """Return the chunks of some of the rows, which count from 0 here."""
+        return range(
+            self.first_chunk + rows.start * self.width,
+            self.first_chunk + rows.stop * self.width,
+        )
+
+    def next(self, rows: int, width: int) -> "ChunkGroup":
         """Return the group of the `rows` rows after this one."""
         return ChunkGroup(
-            self.first_row + (self.chunks >> self.shift),
-            self.first_chunk + self.chunks,
-            rows << shift,
-            shift,
+            self.first_row + self.rows, self.first_chunk + self.chunks, rows, width
         )
 
 
@@ -78,9 +94,9 @@ class ChunkTable(NamedTuple):
 
     Attributes:
         rows: Shape [rows, ROW_FIELDS]: a page's address in block 0, block stride and
-            size, and how far the row's first window lies behind the page's, in bytes.
-            Chunks of one row follow each other.
-        groups: The rows by their number of chunks; usually one group of single chunks.
+            size, and how far the row's first window lies behind the page's, in bytes,
+            plus the lines of a window. Chunks of one row follow each other.
+        groups: The rows by their number of chunks; usually there is one group.
     """
 
     rows: Int64Array
@@ -197,42 +213,54 @@ def chunk_table(segments: Segments) -> ChunkTable:
     Args:
         segments: Segments that `merged` returned.
     """
-    counts = _chunk_counts(segments)
-    is_single = int(counts.sum()) <= MAX_SINGLE_CHUNKS
-    single = counts if is_single else counts % ROW_BASE
-    parts = [_rows(segments, np.zeros_like(counts), single, 0)]
-    groups = [ChunkGroup(0, 0, len(parts[0]), 0)]
-    begin, rest = single, counts - single
-    for shift in ROW_SHIFTS if rest.any() else ():
-        here = rest >> shift
-        if shift != ROW_SHIFTS[-1]:
-            here = here % ROW_BASE
-        parts.append(_rows(segments, begin, here, shift))
-        begin, rest = begin + (here << shift), rest - (here << shift)
-        groups.append(groups[-1].next(len(parts[-1]), shift))
+    counts, window_bytes = _windows(segments)
+    first = np.zeros_like(counts)
+    parts: list[Int64Array] = []
+    groups = [ChunkGroup(0, 0, 0, 1)]
+    for width, here in _rows_by_width(counts):
+        parts.append(_rows(segments, window_bytes, first, here, width))
+        groups.append(groups[-1].next(len(parts[-1]), width))
+        first = first + here * width
     rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    return ChunkTable(rows, tuple(g for g in groups if g.chunks))
+    return ChunkTable(rows, tuple(group for group in groups if group.rows))
 
 
-def _chunk_counts(segments: Segments) -> Int64Array:
-    """Return the chunks of each page: the most that any of its blocks needs.
+def _windows(segments: Segments) -> tuple[Int64Array, Int64Array]:
+    """Return the windows of each page, the most that any block needs, and their size.
 
     From block to block a page moves within its first line by multiples of the greatest
     common divisor of stride and line.
     """
     step = np.gcd(segments.stride_bytes, LINE_BYTES)
     furthest = LINE_BYTES - step + segments.address % step
-    counts: Int64Array = -(-(furthest + segments.page_bytes) // CHUNK_BYTES)
-    return counts
+    span = furthest + segments.page_bytes
+    counts = np.where(span <= CHUNK_BYTES + MORE_BYTES, 1, -(-span // CHUNK_BYTES))
+    lines = -(-span // (counts * LINE_BYTES))
+    return -(-span // (lines * LINE_BYTES)), lines * LINE_BYTES
+
+
+def _rows_by_width(counts: Int64Array) -> Iterator[tuple[int, Int64Array]]:
+    """Yield numbers of chunks with the rows of so many that each page has."""
+    common = max(1, int(np.gcd.reduce(counts)))
+    if common <= WIDEST_ROW and int(counts.sum()) <= MAX_ROWS * common:
+        yield common, counts // common
+        return
+    for width in ROW_WIDTHS:
+        here = counts // width
+        yield width, here if width == ROW_WIDTHS[-1] else here % ROW_BASE
 
 
 def _rows(
-    segments: Segments, first: Int64Array, counts: Int64Array, shift: int
+    segments: Segments,
+    window_bytes: Int64Array,
+    first: Int64Array,
+    counts: Int64Array,
+    width: int,
 ) -> Int64Array:
-    """Return `counts` rows of each segment, from chunk `first`, `1 << shift` a row."""
+    """Return `counts` rows of each segment, `width` chunks each, from chunk `first`."""
     before = np.cumsum(counts) - counts
     # A row as it would be, were it the first of all; `repeat` copies whole rows.
-    begin = (first - (before << shift)) * CHUNK_BYTES
-    rows = np.stack([*segments, begin], axis=1).repeat(counts, axis=0)
-    rows[:, 3] += np.arange(len(rows)) * (CHUNK_BYTES << shift)
+    windows = (first - before * width) * window_bytes + window_bytes // LINE_BYTES
+    rows = np.stack([*segments, windows], axis=1).repeat(counts, axis=0)
+    rows[:, 3] += np.arange(len(rows)) * (window_bytes * width).repeat(counts)
     return rows

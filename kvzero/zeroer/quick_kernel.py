@@ -23,24 +23,25 @@ class QuickKernel:
         known = (getattr(compiled, "_run", None), self._function, self._metadata)
         self._is_quick = None not in known
 
-    def launch(self, x: int, y: int, stream: int, *arguments: object) -> None:
+    def launch(self, x: int, y: int, z: int, stream: int, *arguments: object) -> None:
         """Launch a grid on the current device.
 
         Args:
             x: Programs in x.
             y: Programs in y.
+            z: Programs in z.
             stream: Handle of one of the device's streams: its current one, which is
                 where a Triton that has moved its internals launches.
             *arguments: All arguments of the kernel; an address stands for a tensor.
         """
         kernel = self._compiled
         if not self._is_quick or _has_launch_hooks():
-            kernel[x, y, 1](*arguments)
+            kernel[x, y, z](*arguments)
             return
         kernel._run(  # noqa: SLF001 - what the property `run` returns, but for a call
             x,
             y,
-            1,
+            z,
             stream,
             self._function,
             self._metadata,

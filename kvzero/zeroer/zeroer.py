@@ -23,6 +23,7 @@ from kvzero.zeroer.block_ids import (
 from kvzero.zeroer.chunks import (
     CHUNK_BYTES,
     LINE_BYTES,
+    MORE_BYTES,
     ROW_FIELDS,
     Integers,
     Segments,
@@ -32,13 +33,19 @@ from kvzero.zeroer.chunks import (
 )
 from kvzero.zeroer.homes import converted, home_of
 from kvzero.zeroer.kernels import zero_chunks
-from kvzero.zeroer.plan import NUM_WARPS, Launch, plan_launches
+from kvzero.zeroer.plan import (
+    NUM_WARPS,
+    PROGRAM_BYTES,
+    Launch,
+    blocks_of_a_program,
+    plan_launches,
+)
 from kvzero.zeroer.quick_kernel import QuickKernel
 
 BIG_PAGE_BYTES = 2**18
-"""Page that holds a block's average byte from which the block's chunks run together:
-1 MiB pages gained 3 per cent by it on an H200 and 32 KiB pages lost 3; between them it
-is a guess."""
+"""Page that holds a block's average byte from which its rows run together. Where rows
+are single chunks of pages of 2 MiB it was 1.16 times as fast so on an H200,
+and of 37,376 B 0.94 times; where a row is a page, either order is as fast."""
 MOST_PREPARED = 256
 """Lengths of block lists whose launches a zeroer keeps ready."""
 
@@ -55,7 +62,7 @@ class KVBlockZeroer:
     Attributes:
         num_blocks: Blocks of the cache; block ids count from 0.
         device: Where the cache lies.
-        num_chunks: Programs of one block.
+        num_chunks: Chunks of one block; a program zeroes one, of a block or a few.
     """
 
     def __init__(
@@ -81,7 +88,9 @@ class KVBlockZeroer:
         self._owners = owners
         self._home = home_of(device)
         self.device = self._home.device
-        self._chunks_inside = _runs_chunks_together(joined)
+        self._block_bytes = int(joined.page_bytes.sum())
+        self._several_blocks = self._block_bytes < PROGRAM_BYTES * self.num_chunks
+        self._rows_inside = _runs_rows_together(joined)
         # Without a chunk there still is a row for the warm-up, which reads it.
         with self._home.current():
             self._rows = torch.from_numpy(
@@ -170,7 +179,14 @@ class KVBlockZeroer:
             LayoutError: That is no length of a list.
         """
         check_int("n_blocks", n_blocks, 0, INT32_MAX)
-        return plan_launches(n_blocks, self._groups, chunks_inside=self._chunks_inside)
+        return plan_launches(
+            n_blocks,
+            self._groups,
+            rows_inside=self._rows_inside,
+            blocks_each=blocks_of_a_program(
+                n_blocks, self.num_chunks, self._block_bytes
+            ),
+        )
 
     def warmup(self) -> None:
         """Compile, load and launch everything that `zero` uses, without writing a byte.
@@ -262,9 +278,9 @@ class KVBlockZeroer:
             if self._kernel is None:
                 self._run_first(step, block_ids)
                 continue
-            _, x, y, rows, first_block, rest = step
+            _, x, y, z, rows, first_block, rest = step
             ids = self._home.pointer(block_ids, first_block)
-            self._kernel.launch(x, y, stream, rows, ids, *rest)
+            self._kernel.launch(x, y, z, stream, rows, ids, *rest)
         self._is_warm = True
 
     def _prepare(self, n_blocks: int) -> tuple["_Step", ...]:
@@ -279,13 +295,17 @@ class KVBlockZeroer:
         rows = self._home.pointer(self._rows, launch.first_row * ROW_FIELDS)
         arguments = (
             self.num_blocks,
-            int(launch.chunks_inside),
-            launch.row_shift,
+            len(launch.blocks),
+            launch.blocks_each,
+            int(launch.row_chunks == 1),
+            int(launch.rows_inside),
+            self._several_blocks,
             CHUNK_BYTES,
+            MORE_BYTES,
             LINE_BYTES,
             ROW_FIELDS,
         )
-        return _Step(launch, *launch.grid[:2], rows, launch.blocks.start, arguments)
+        return _Step(launch, *launch.grid, rows, launch.blocks.start, arguments)
 
     def _run_first(self, step: "_Step", block_ids: torch.Tensor) -> None:
         """Make a launch through Triton's compiler, which has the kernel afterwards.
@@ -316,6 +336,7 @@ class _Step(NamedTuple):
         launch: What it is.
         x: Its grid in x.
         y: Its grid in y.
+        z: Its grid in z.
         rows: Its rows of the table, as a compiled kernel takes them.
         first_block: Its first position in the block list.
         rest: All arguments after the table and the ids.
@@ -324,6 +345,7 @@ class _Step(NamedTuple):
     launch: Launch
     x: int
     y: int
+    z: int
     rows: Any  # Any: an address or a tensor, whatever `Home.pointer` returns
     first_block: int
     rest: tuple[int, ...]
@@ -348,8 +370,8 @@ def _common_device(tensors: Sequence[torch.Tensor]) -> torch.device:
     return tensors[0].device
 
 
-def _runs_chunks_together(segments: Segments) -> bool:
-    """Return whether neighbouring programs share a block, rather than a chunk.
+def _runs_rows_together(segments: Segments) -> bool:
+    """Return whether a block's rows run together, rather than a row's blocks.
 
     It is faster where a block's pages are big, or lie within one stride of each other.
     """

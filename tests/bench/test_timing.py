@@ -42,7 +42,25 @@ def test_samples_take_turns() -> None:
         "b": sampler("b", [8, 8, 8, 8, 8]),
     }
     assert medians_us(both, 5) == {"a": 3.0, "b": 4.0}
-    assert order == ["a", "b"] * 5
+    rounds = [order[at : at + 2] for at in range(0, 10, 2)]
+    assert all(sorted(turns) == ["a", "b"] for turns in rounds)
+
+
+def test_turns_differ_from_round_to_round() -> None:
+    order: list[int] = []
+
+    def sampler(name: int) -> Sampler:
+        def sample() -> float:
+            order.append(name)
+            return 1.0
+
+        return Sampler(1, sample)
+
+    medians_us({str(name): sampler(name) for name in range(8)}, 9)
+    rounds = {tuple(order[at : at + 8]) for at in range(0, 72, 8)}
+    assert len(rounds) == 9
+    followers = {order[at + 1] for at in range(71) if order[at] == 0}
+    assert len(followers) > 3, "nobody always follows the same one"
 
 
 def test_a_long_call_is_sampled_the_fewest_times() -> None:

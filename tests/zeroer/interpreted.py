@@ -12,11 +12,12 @@ import torch
 from numpy.typing import NDArray
 
 from kvzero.zeroer import KVBlockZeroer, chunks, plan
-from kvzero.zeroer.chunks import CHUNK_BYTES, LINE_BYTES, ROW_FIELDS
+from kvzero.zeroer.chunks import CHUNK_BYTES, LINE_BYTES, MORE_BYTES, ROW_FIELDS
 from kvzero.zeroer.kernels import zero_chunks
 
 GUARD_BYTES = 80
-PAGES = [1, 3, 15, 16, 17, 31, 100, 1168, 3968, 3969, 4095, 4096, 4097, 4112, 8200]
+PAGES = [1, 3, 15, 16, 17, 31, 100, 1168, 3841, 4095, 4096, 4097, 4112, 5888, 5889]
+PAGES += [6143, 6144, 6145, 8200]
 
 
 class Cache:
@@ -68,14 +69,16 @@ def check(draw: random.Random) -> None:
     cache = Cache(draw)
     block_ids = [draw.randrange(cache.num_blocks) for _ in range(draw.randint(0, 5))]
     before, expected = cache.memory.clone(), cache.after(block_ids)
-    most, single = draw.choice([(2**24, 2**20), (5, 2**20), (2**24, 2), (64, 3)])
+    most, rows = draw.choice([(2**24, 2**20), (5, 2**20), (2**24, 2), (64, 3)])
     most_y = draw.choice([2, 3, 2**16 - 1])
+    fewest = draw.choice([1, 768])
     with (
         mock.patch.object(plan, "MOST_X", most),
         mock.patch.object(plan, "MOST_Y", most_y),
         mock.patch.object(plan, "MOST_PROGRAMS", max(most, 40)),
-        mock.patch.object(chunks, "MAX_SINGLE_CHUNKS", single),
-        mock.patch.object(chunks, "ROW_SHIFTS", (2, 4)),
+        mock.patch.object(plan, "FEWEST_PROGRAMS", fewest),
+        mock.patch.object(chunks, "MAX_ROWS", rows),
+        mock.patch.object(chunks, "ROW_WIDTHS", (1, 4, 16)),
     ):
         plan.plan_launches.cache_clear()
         zeroer = cache.zeroer()
@@ -85,7 +88,7 @@ def check(draw: random.Random) -> None:
             draw.choice([block_ids, np.array(block_ids), torch.tensor(block_ids)])
         )
     wrong = np.flatnonzero(cache.memory.numpy() != expected)
-    assert not len(wrong), (vars(cache), block_ids, most, single, wrong[:5])
+    assert not len(wrong), (vars(cache), block_ids, most, rows, wrong[:5])
 
 
 def check_ids_outside_the_cache() -> None:
@@ -104,9 +107,12 @@ def check_an_id_outside_a_cache_of_huge_pages() -> None:
     The distance counts 2**32 vectors less the chunk's 256, which 32 bits would wrap.
     """
     memory = torch.full((8192,), 0xA5, dtype=torch.uint8)
-    row = torch.tensor([memory.data_ptr(), 2**46, 2**45, 2**36 - CHUNK_BYTES])
+    lines = CHUNK_BYTES // LINE_BYTES
+    row = torch.tensor([memory.data_ptr(), 2**46, 2**45, 2**36 - CHUNK_BYTES + lines])
     ids = torch.tensor([-1])
-    zero_chunks[1, 1, 1](row, ids, 1, 1, 0, CHUNK_BYTES, LINE_BYTES, ROW_FIELDS)
+    constants = CHUNK_BYTES, MORE_BYTES, LINE_BYTES, ROW_FIELDS
+    for several in (False, True):
+        zero_chunks[1, 1, 1](row, ids, 1, 1, 1, 1, 1, several, *constants)
     assert (memory == 0xA5).all()
 
 

@@ -15,6 +15,8 @@ from kvzero.zeroer import chunks
 from kvzero.zeroer.chunks import (
     CHUNK_BYTES,
     LINE_BYTES,
+    MORE_BYTES,
+    WIDEST_ROW,
     ChunkTable,
     Segments,
     checked_segments,
@@ -55,30 +57,32 @@ class Chunks(NamedTuple):
     size: Int64Array
     stride: Int64Array
     window: Int64Array
+    window_bytes: Int64Array
 
 
 def chunks_of(table: ChunkTable, block: int = 0) -> Chunks:
     """Return the chunks of a block as the kernel finds them, row by row."""
     found: list[Int64Array] = []
     for group in table.groups:
-        rows = table.rows[group.first_row :][: group.chunks >> group.shift]
-        found.extend(
-            rows + np.array([0, 0, 0, index * CHUNK_BYTES])
-            for index in range(2**group.shift)
-        )
-    address, stride, size, offset = np.concatenate(found).T
+        rows = table.rows[group.first_row :][: group.rows]
+        step = rows[:, 3] % LINE_BYTES * LINE_BYTES
+        for index in range(group.width):
+            found.append(rows.copy())
+            found[-1][:, 3] += index * step
+    address, stride, size, windows = np.concatenate(found).T
     page = address + block * stride
-    window = page // LINE_BYTES * LINE_BYTES + offset
+    window = page // LINE_BYTES * LINE_BYTES + windows // LINE_BYTES * LINE_BYTES
+    window_bytes = windows % LINE_BYTES * LINE_BYTES
     begin = np.maximum(page, window)
-    end = np.maximum(np.minimum(page + size, window + CHUNK_BYTES), begin)
-    return Chunks(begin, end - begin, stride, window)
+    end = np.maximum(np.minimum(page + size, window + window_bytes), begin)
+    return Chunks(begin, end - begin, stride, window, window_bytes)
 
 
 @given(segment_lists(), st.integers(0, 300), st.sampled_from([0, 7, 2**20]))
 def test_chunks_cover_the_pages_and_nothing_else(
-    segments: Segments, block: int, max_single: int
+    segments: Segments, block: int, max_rows: int
 ) -> None:
-    with mock.patch.object(chunks, "MAX_SINGLE_CHUNKS", max_single):
+    with mock.patch.object(chunks, "MAX_ROWS", max_rows):
         table = chunk_table(merged(segments))
     here = chunks_of(table, block)
     for stride in np.unique(segments.stride_bytes):
@@ -92,19 +96,20 @@ def test_chunks_cover_the_pages_and_nothing_else(
         assert not seen[len(expected) :].any()
 
 
-@pytest.mark.parametrize("stride", [2**14, 2**14 + 64, 2**14 + 16, 2**14 + 1])
-@pytest.mark.parametrize("around", [CHUNK_BYTES, 2 * CHUNK_BYTES])
+@pytest.mark.parametrize("stride", [2**14, 2**14 + 128, 2**14 + 16, 2**14 + 1])
+@pytest.mark.parametrize("around", [CHUNK_BYTES + MORE_BYTES, 2 * CHUNK_BYTES])
 def test_every_block_has_its_chunks_and_some_block_needs_them_all(
     stride: int, around: int
 ) -> None:
     blocks = np.arange(LINE_BYTES)
-    for page in range(around - 140, around + 20, 7):
-        for shift in range(0, 128, 5):
-            segments = checked_segments([BASE + shift], [stride], [page], 128)
+    for page in range(around - 270, around + 20, 9):
+        for shift in range(0, LINE_BYTES, 11):
+            segments = checked_segments([BASE + shift], [stride], [page], LINE_BYTES)
             table = chunk_table(segments)
-            last = table.rows[-1, 3]
+            in_block = chunks_of(table)
+            last = int((in_block.window - in_block.window[0]).max())
             in_line = (BASE + shift + blocks * stride) % LINE_BYTES
-            assert (in_line + page <= last + CHUNK_BYTES).all()
+            assert (in_line + page <= last + in_block.window_bytes[0]).all()
             assert (in_line + page > last).any()
 
 
@@ -118,15 +123,55 @@ def test_programs_of_a_page_share_no_line(segments: Segments, block: int) -> Non
 
 
 @given(segment_lists(), st.sampled_from([0, 2**20]))
-def test_chunks_are_no_more_than_lines_need(
-    segments: Segments, max_single: int
-) -> None:
-    with mock.patch.object(chunks, "MAX_SINGLE_CHUNKS", max_single):
+def test_chunks_are_no_more_than_lines_need(segments: Segments, max_rows: int) -> None:
+    with mock.patch.object(chunks, "MAX_ROWS", max_rows):
         table = chunk_table(merged(segments))
     lines = -(-(segments.page_bytes + LINE_BYTES - 1) // LINE_BYTES)
     most = -(-lines * LINE_BYTES // CHUNK_BYTES)
     assert table.num_chunks <= int(most.sum())
-    assert sum(g.chunks >> g.shift for g in table.groups) == len(table.rows)
+    assert sum(group.rows for group in table.groups) == len(table.rows)
+
+
+@given(segment_lists(), st.sampled_from([0, 2**20]))
+def test_windows_are_whole_lines_that_a_program_can_store(
+    segments: Segments, max_rows: int
+) -> None:
+    with mock.patch.object(chunks, "MAX_ROWS", max_rows):
+        found = chunks_of(chunk_table(merged(segments)))
+    assert (found.begin - found.window < LINE_BYTES).all()
+    assert (found.window_bytes >= LINE_BYTES).all()
+    assert (found.window_bytes <= CHUNK_BYTES + MORE_BYTES).all()
+
+
+def test_rows_are_pages_where_all_pages_are_alike() -> None:
+    many = checked_segments([BASE, BASE + 2**30], [2**20] * 2, [2**20] * 2, 9)
+    (group,) = chunk_table(many).groups
+    assert (group.rows, group.width) == (2, 257), "one more: they begin inside a line"
+
+
+def test_rows_are_what_divides_the_pages() -> None:
+    many = checked_segments([0, 2**30], [2**14, 2**17], [2**14, 2**17], 9)
+    (group,) = chunk_table(many).groups
+    assert (group.rows, group.width) == (1 + 8, 4)
+
+
+@pytest.mark.parametrize(
+    ("page_bytes", "window_bytes"),
+    [
+        (132, [256]),
+        (4096, [4096]),
+        (4224, [4352]),
+        (6144, [6144]),
+        (6145, [3328] * 2),
+        (8448, [2816] * 3),
+        (37_376, [3840] * 10),
+    ],
+)
+def test_pages_are_cut_into_equal_windows(
+    page_bytes: int, window_bytes: list[int]
+) -> None:
+    table = chunk_table(checked_segments([0], [2**16], [page_bytes], 9))
+    assert chunks_of(table).window_bytes.tolist() == window_bytes
 
 
 @given(segment_lists())
@@ -143,6 +188,14 @@ def test_table_of_huge_pages_stays_small() -> None:
     table = chunk_table(checked_segments([0], [2**46], [2**46], 1))
     assert table.num_chunks == 2**34
     assert len(table.rows) < 2**17
+    assert max(group.width for group in table.groups) == WIDEST_ROW
+
+
+def test_small_pages_among_huge_ones_do_not_make_the_table_long() -> None:
+    sizes = [2**34, 4096]
+    table = chunk_table(checked_segments([0, 2**40], sizes, sizes, 1))
+    assert table.num_chunks == 2**22 + 1
+    assert len(table.rows) < 2**10
 
 
 def test_virtual_splitting_is_one_segment_again() -> None:

@@ -243,7 +243,7 @@ def test_warm_calls_compile_nothing(cache: Cache) -> None:
             other.zeroer.zero(ids)
             for dtype in INTEGERS:
                 other.zeroer.zero(on_device([*ids, 0], dtype)[: len(ids)])
-    assert len(variants) == before == 1
+    assert len(variants) == before <= 2, "one for long chunks, one for short ones"
 
 
 def test_graph_replays_with_new_device_ids(cache: Cache) -> None:

@@ -14,7 +14,12 @@ from triton.compiler import ASTSource, make_backend
 from triton.compiler import compile as compile_kernel
 from triton.runtime.jit import create_function_from_signature
 
-from kvzero.zeroer.chunks import CHUNK_BYTES, LINE_BYTES, ROW_FIELDS
+from kvzero.zeroer.chunks import (
+    CHUNK_BYTES,
+    LINE_BYTES,
+    MORE_BYTES,
+    ROW_FIELDS,
+)
 from kvzero.zeroer.kernels import zero_chunks
 from kvzero.zeroer.plan import NUM_WARPS
 
@@ -27,10 +32,12 @@ TARGETS = [
 ]
 
 
-def compiled(target: GPUTarget) -> Any:  # Any: Triton has no types
-    types = ["*i64", "*i64", "i64", "i32", "i32", *["constexpr"] * 3]
+def compiled(target: GPUTarget, *, several: bool) -> Any:  # Any: Triton has no types
+    types = ["*i64", "*i64", "i64", *["i32"] * 4, *["constexpr"] * 5]
     constants = {
+        "SEVERAL_BLOCKS": several,
         "CHUNK_BYTES": CHUNK_BYTES,
+        "MORE_BYTES": MORE_BYTES,
         "LINE_BYTES": LINE_BYTES,
         "ROW_FIELDS": ROW_FIELDS,
     }
@@ -55,10 +62,11 @@ def test_interpreted_kernel_zeroes_exactly_the_listed_pages() -> None:
 
 
 @pytest.mark.slow
-def test_body_of_a_chunk_is_stored_16_bytes_a_thread() -> None:
-    ptx = compiled(TARGETS[1]).asm["ptx"]
+@pytest.mark.parametrize("several", [False, True])
+def test_body_of_a_chunk_is_stored_16_bytes_a_thread(several: bool) -> None:
+    ptx = compiled(TARGETS[1], several=several).asm["ptx"]
     stores = re.findall(r"st\.global\S*", ptx)
-    body = CHUNK_BYTES // (16 * 32 * NUM_WARPS)
+    body = (CHUNK_BYTES + MORE_BYTES) // (16 * 32 * NUM_WARPS)
     assert [".".join(s.split(".")[-2:]) for s in stores] == [
         *["v4.b32"] * body,
         "global.b8",
@@ -70,7 +78,8 @@ def test_body_of_a_chunk_is_stored_16_bytes_a_thread() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_kernel_compiles_for_every_target(target: GPUTarget) -> None:
-    assert compiled(target).metadata.target == target
+    for several in (False, True):
+        assert compiled(target, several=several).metadata.target == target
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
@@ -81,13 +90,14 @@ def test_arguments_of_any_kind_have_one_cache_key(target: GPUTarget) -> None:
     # One storage over 2 GiB, which a HIP key would tell from a small one.
     huge = torch.empty(2**28 + 1, dtype=torch.int64, device="meta")
     small = torch.empty(64, dtype=torch.int64)
-    constants = (CHUNK_BYTES, LINE_BYTES, ROW_FIELDS)
+    constants = (True, CHUNK_BYTES, MORE_BYTES, LINE_BYTES, ROW_FIELDS)
     keys = {
-        str(binder(rows, ids, blocks, flag, shift, *constants)[1])
+        str(binder(rows, ids, blocks, count, each, flag, 1 - flag, *constants)[1])
         for rows in (small, huge)
         for ids in (small, small[1:], huge)
         for blocks in (0, 1, 15, 16, 2**31 - 1, 2**31, 2**40)
+        for count in (0, 1, 16, 2**31 - 1)
+        for each in (1, 2, 8)
         for flag in (0, 1)
-        for shift in (0, 2, 16)
     }
     assert len(keys) == 1

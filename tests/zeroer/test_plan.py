@@ -1,4 +1,4 @@
-"""The plan is the whole rectangle of blocks and chunks, within every launch limit."""
+"""The plan is the whole box of rows, chunks and blocks, within every launch limit."""
 
 from itertools import pairwise
 
@@ -8,12 +8,16 @@ from hypothesis import strategies as st
 
 from kvzero.limits import LIMITS, Grid, LaunchShape, broken_limits
 from kvzero.zeroer import KVBlockZeroer
-from kvzero.zeroer.chunks import ChunkGroup
+from kvzero.zeroer.chunks import CHUNK_BYTES, WIDEST_ROW, ChunkGroup
 from kvzero.zeroer.plan import (
+    FEWEST_PROGRAMS,
+    MOST_EACH,
     MOST_PROGRAMS,
     MOST_X,
     MOST_Y,
     NUM_WARPS,
+    PROGRAM_BYTES,
+    blocks_of_a_program,
     plan_launches,
 )
 
@@ -23,42 +27,56 @@ counts = st.integers(0, 40).flatmap(lambda e: st.integers(0, 2**e))
 @st.composite
 def group_lists(draw: st.DrawFn) -> tuple[ChunkGroup, ...]:
     """Draw neighbouring groups of rows."""
-    groups = [ChunkGroup(0, 0, draw(st.integers(1, 2**24 + 2)), 0)]
-    for shift in sorted(draw(st.sets(st.integers(1, 18), max_size=3))):
-        groups.append(groups[-1].next(draw(st.integers(1, 2**12)), shift))
-    return tuple(groups)
+    groups = [ChunkGroup(0, 0, draw(st.integers(1, 2**24 + 2)), 1)]
+    for width in sorted(draw(st.sets(st.integers(2, WIDEST_ROW), max_size=3))):
+        groups.append(groups[-1].next(draw(st.integers(1, 2**12)), width))
+    return tuple(groups[draw(st.integers(0, len(groups) - 1)) :])
 
 
 def work(n_blocks: int, groups: tuple[ChunkGroup, ...]) -> int:
     return n_blocks * sum(group.chunks for group in groups)
 
 
-@given(st.integers(0, 2**26), group_lists(), st.booleans())
-@example(1, (ChunkGroup(0, 0, MOST_X, 0),), True)
-@example(1, (ChunkGroup(0, 0, MOST_X + 1, 0),), True)
-@example(1, (ChunkGroup(0, 0, MOST_Y + 1, 0),), False)
-@example(MOST_X + 1, (ChunkGroup(0, 0, 1, 0),), False)
-@example(MOST_Y + 1, (ChunkGroup(0, 0, 1, 0),), True)
-@example(MOST_Y, (ChunkGroup(0, 0, 2**15 + 1, 0),), True)
-@example(2**15 + 1, (ChunkGroup(0, 0, MOST_Y, 0),), False)
-def test_launches_fit_every_limit_and_make_the_whole_rectangle(
-    n_blocks: int, groups: tuple[ChunkGroup, ...], chunks_inside: bool
+@given(st.integers(0, 2**26), group_lists(), st.booleans(), st.integers(1, 8))
+@example(1, (ChunkGroup(0, 0, MOST_X, 1),), True, 1)
+@example(1, (ChunkGroup(0, 0, MOST_X + 1, 1),), True, 1)
+@example(1, (ChunkGroup(0, 0, MOST_Y + 1, 1),), False, 1)
+@example(MOST_X + 1, (ChunkGroup(0, 0, 1, 1),), False, 1)
+@example(2 * MOST_X + 1, (ChunkGroup(0, 0, 1, 1),), False, 2)
+@example(MOST_Y + 1, (ChunkGroup(0, 0, 1, 1),), True, 1)
+@example(MOST_Y, (ChunkGroup(0, 0, 2**15 + 1, 1),), True, 1)
+@example(2**15 + 1, (ChunkGroup(0, 0, MOST_Y, 1),), False, 1)
+@example(MOST_Y + 1, (ChunkGroup(0, 0, 1, 2),), False, 1)
+@example(1, (ChunkGroup(0, 0, MOST_Y + 1, 2),), True, 1)
+@example(1, (ChunkGroup(3, 3, MOST_Y + 5, 2),), True, 1)
+@example(1, (ChunkGroup(0, 0, 2**13, WIDEST_ROW),), True, 1)
+@example(2**13, (ChunkGroup(0, 0, 1, WIDEST_ROW),), True, 1)
+def test_launches_fit_every_limit_and_make_the_whole_box(
+    n_blocks: int, groups: tuple[ChunkGroup, ...], rows_inside: bool, each: int
 ) -> None:
     n_blocks = min(n_blocks, 2000 * MOST_X // work(1, groups))
-    launches = plan_launches(n_blocks, groups, chunks_inside=chunks_inside)
+    launches = plan_launches(
+        n_blocks, groups, rows_inside=rows_inside, blocks_each=each
+    )
     for launch in launches:
         assert not broken_limits(LaunchShape(launch.grid, launch.num_warps))
-        assert launch.programs > 0
         (group,) = (
             g for g in groups if launch.chunks.start - g.first_chunk in range(g.chunks)
         )
-        row, rest = divmod(launch.chunks.start - group.first_chunk, 2**group.shift)
+        row, rest = divmod(launch.chunks.start - group.first_chunk, group.width)
         assert (launch.first_row, rest) == (group.first_row + row, 0)
-        assert launch.row_shift == group.shift
-        assert launch.chunks_inside == (chunks_inside or group.shift > 0)
-        sizes = (len(launch.chunks), len(launch.blocks))
-        assert launch.grid == (*(sizes if launch.chunks_inside else sizes[::-1]), 1)
-    assert sum(launch.programs for launch in launches) == work(n_blocks, groups)
+        assert (launch.row_chunks, launch.blocks_each) == (group.width, each)
+        sizes = [len(launch.chunks) // group.width, -(-len(launch.blocks) // each)]
+        assert len(launch.chunks) % group.width == 0
+        assert launch.rows_inside == rows_inside
+        axes = sizes if rows_inside else sizes[::-1]
+        assert [*launch.grid] == (
+            [*axes, 1] if group.width == 1 else [group.width, *axes]
+        )
+        assert launch.programs == group.width * sizes[0] * sizes[1] > 0
+    assert work(n_blocks, groups) == sum(
+        len(launch.blocks) * len(launch.chunks) for launch in launches
+    )
     parts = sorted(
         (p.chunks.start, p.blocks.start, p.chunks.stop, p.blocks.stop) for p in launches
     )
@@ -71,17 +89,55 @@ def test_launches_fit_every_limit_and_make_the_whole_rectangle(
 
 @given(st.integers(1, 2**18), st.integers(1, 2**18), st.booleans())
 def test_launches_are_as_few_as_whole_blocks_allow(
-    n_blocks: int, n_chunks: int, chunks_inside: bool
+    n_blocks: int, n_rows: int, rows_inside: bool
 ) -> None:
     launches = plan_launches(
-        n_blocks, (ChunkGroup(0, 0, n_chunks, 0),), chunks_inside=chunks_inside
+        n_blocks, (ChunkGroup(0, 0, n_rows, 1),), rows_inside=rows_inside
     )
-    outer = n_blocks if chunks_inside else n_chunks
-    inner = n_chunks if chunks_inside else n_blocks
+    outer = n_blocks if rows_inside else n_rows
+    inner = n_rows if rows_inside else n_blocks
     at_once = min(MOST_Y, MOST_PROGRAMS // inner)
     assert len(launches) <= 2 * -(-outer // at_once)
-    if n_blocks * n_chunks <= MOST_PROGRAMS and outer <= MOST_Y:
+    if n_blocks * n_rows <= MOST_PROGRAMS and outer <= MOST_Y:
         assert len(launches) == 1
+
+
+@given(st.integers(1, MOST_Y), st.integers(1, MOST_Y), st.integers(2, WIDEST_ROW))
+def test_rows_of_many_chunks_are_one_launch_within_the_limits(
+    n_blocks: int, n_rows: int, width: int
+) -> None:
+    n_blocks = min(n_blocks, max(1, MOST_PROGRAMS // (n_rows * width)))
+    groups = (ChunkGroup(0, 0, n_rows, width),)
+    if n_rows * width <= MOST_PROGRAMS:
+        assert len(plan_launches(n_blocks, groups, rows_inside=True)) == 1
+
+
+@pytest.mark.parametrize("each", [1, 2, 8])
+def test_more_blocks_a_program_make_longer_launches(each: int) -> None:
+    groups = (ChunkGroup(0, 0, 1, 1),)
+    for n_blocks, launches in ((each * MOST_X, 1), (each * MOST_X + 1, 2)):
+        planned = plan_launches(n_blocks, groups, rows_inside=False, blocks_each=each)
+        assert len(planned) == launches
+
+
+@given(st.integers(0, 2**31 - 1), st.integers(0, 2**30), st.integers(1, CHUNK_BYTES))
+@example(16_384, 122, 642)
+@example(512, 64, 2048)
+def test_programs_of_short_chunks_take_several_blocks_but_leave_no_gpu_idle(
+    n_blocks: int, num_chunks: int, chunk_bytes: int
+) -> None:
+    each = blocks_of_a_program(n_blocks, num_chunks, num_chunks * chunk_bytes)
+    assert 1 <= each <= MOST_EACH
+    if each > 1:
+        assert (each - 1) * chunk_bytes < PROGRAM_BYTES
+        assert n_blocks * num_chunks >= each * FEWEST_PROGRAMS
+    if chunk_bytes >= PROGRAM_BYTES or n_blocks * num_chunks < 2 * FEWEST_PROGRAMS:
+        assert each == 1
+    assert (
+        each == MOST_EACH
+        or each * chunk_bytes >= PROGRAM_BYTES
+        or n_blocks * num_chunks < (each + 1) * FEWEST_PROGRAMS
+    ), "one block more would still do"
 
 
 @pytest.mark.parametrize(

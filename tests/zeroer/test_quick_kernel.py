@@ -24,8 +24,8 @@ def launch(memory: torch.Tensor, grid: tuple[int, ...] = (2,)) -> Any:
 def test_quick_launch_is_recorded_like_any_other(memory: torch.Tensor) -> None:
     events: list[LaunchEvent] = []
     with dry_driver("cuda:90", events.append):
-        compiled = launch(memory, (3, 4))
-        QuickKernel(compiled).launch(3, 4, 0, memory, 100, 0, 128)
+        compiled = launch(memory, (3, 4, 5))
+        QuickKernel(compiled).launch(3, 4, 5, 0, memory, 100, 0, 128)
     usual, quick = events
     assert quick.shape == usual.shape
     assert quick.kernel is usual.kernel
@@ -42,10 +42,10 @@ def test_quick_launch_tells_hooks_of_it(memory: torch.Tensor) -> None:
         kernel = QuickKernel(launch(memory))
         knobs.runtime.launch_enter_hook.add(hook)
         try:
-            kernel.launch(1, 1, 0, memory, 100, 0, 128)
+            kernel.launch(1, 1, 1, 0, memory, 100, 0, 128)
         finally:
             knobs.runtime.launch_enter_hook.remove(hook)
-        kernel.launch(1, 1, 0, memory, 100, 0, 128)
+        kernel.launch(1, 1, 1, 0, memory, 100, 0, 128)
     assert seen == ["fill"]
 
 
@@ -56,8 +56,8 @@ def test_kernel_whose_internals_moved_is_launched_as_triton_says() -> None:
         def __getitem__(self, grid: object) -> Any:
             return lambda *arguments: asked.append((grid, arguments))
 
-    QuickKernel(Moved()).launch(2, 3, 7, "rows", 5)
-    assert asked == [((2, 3, 1), ("rows", 5))]
+    QuickKernel(Moved()).launch(2, 3, 4, 7, "rows", 5)
+    assert asked == [((2, 3, 4), ("rows", 5))]
 
 
 def test_hooks_of_an_unknown_kind_are_left_to_triton(

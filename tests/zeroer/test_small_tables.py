@@ -30,35 +30,58 @@ def footprint() -> Executor:
 
 
 @contextmanager
-def small_limits(single: int, most_x: int, most_y: int) -> Iterator[None]:
-    """Make rows of many chunks, and launches, begin at a few chunks."""
+def small_limits(
+    most_rows: int, most_x: int, most_y: int, fewest: int
+) -> Iterator[None]:
+    """Make a few chunks need rows of many, further launches, several of a program."""
     with (
-        mock.patch.object(chunks, "MAX_SINGLE_CHUNKS", single),
-        mock.patch.object(chunks, "ROW_SHIFTS", (2, 4)),
+        mock.patch.object(chunks, "MAX_ROWS", most_rows),
+        mock.patch.object(chunks, "ROW_WIDTHS", (1, 4, 16)),
         mock.patch.object(plan, "MOST_X", most_x),
         mock.patch.object(plan, "MOST_Y", most_y),
+        mock.patch.object(plan, "FEWEST_PROGRAMS", fewest),
     ):
         plan.plan_launches.cache_clear()
         yield
     plan.plan_launches.cache_clear()
 
 
-@st.composite
-def packed_cases(draw: st.DrawFn) -> Case:
-    """Draw blocks of a few pages of up to thirty chunks, with odd sizes and gaps."""
-    num_blocks = draw(st.integers(1, 4), label="num_blocks")
-    runs, at = [], draw(st.integers(0, 20), label="offset")
-    pages = st.integers(1, 40) | st.integers(0, 30).flatmap(
+PAGES = (
+    st.integers(1, 40)
+    | st.integers(4_050, 6_200)
+    | st.integers(0, 30).flatmap(
         lambda n: st.integers(max(1, 4096 * n - 20), 4096 * n + 20)
     )
-    sizes = draw(st.lists(pages, min_size=1, max_size=3), label="pages")
-    gaps = draw(st.lists(st.sampled_from([0, 1, 5, 16, 112]), min_size=4, max_size=4))
-    stride = at + sum(sizes) + sum(gaps)
+)
+GAPS = st.lists(st.sampled_from([0, 1, 5, 16, 112]), min_size=4, max_size=4)
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> Layout:
+    """Draw blocks of a few pages of up to thirty chunks, with odd sizes and gaps."""
+    num_blocks = draw(st.integers(1, 4), label="num_blocks")
+    sizes = draw(st.lists(PAGES, min_size=1, max_size=3), label="pages")
+    gaps, at = draw(GAPS, label="gaps"), draw(st.integers(0, 20), label="offset")
+    if draw(st.booleans(), label="apart"):
+        strides = [at + size + gap for size, gap in zip(sizes, gaps)]
+        apart = [
+            Run(*sizes_of, at, i) for i, sizes_of in enumerate(zip(sizes, strides))
+        ]
+        room = tuple(Allocation(stride * num_blocks) for stride in strides)
+        return Layout(num_blocks, room, tuple(apart))
+    runs, stride = [], at + sum(sizes) + sum(gaps)
     for size, gap in zip(sizes, gaps):
         runs.append(Run(size, stride, at))
         at += size + gap
-    layout = Layout(num_blocks, (Allocation(stride * num_blocks),), tuple(runs))
-    ids = draw(st.lists(st.integers(0, num_blocks - 1), max_size=5), label="ids")
+    return Layout(num_blocks, (Allocation(stride * num_blocks),), tuple(runs))
+
+
+@st.composite
+def small_cases(draw: st.DrawFn) -> Case:
+    """Draw a call with a list of up to twenty ids."""
+    layout = draw(layouts())
+    num_blocks = layout.num_blocks
+    ids = draw(st.lists(st.integers(0, num_blocks - 1), max_size=20), label="ids")
     on_device = draw(st.booleans(), label="on the device")
     bad = [-1, num_blocks, 2**40, -(2**40)]
     if on_device:  # such ids cannot be refused by the host, and write nothing
@@ -69,16 +92,38 @@ def packed_cases(draw: st.DrawFn) -> Case:
 
 @pytest.mark.slow
 @given(
-    packed_cases(),
+    small_cases(),
     st.sampled_from([(2**20, 2**24), (0, 2**24), (2, 2**24), (3, 64), (2**20, 5)]),
     st.sampled_from([2, 3, 2**16 - 1]),
+    st.sampled_from([1, 4, 768]),
 )
 @settings(max_examples=40)
 def test_small_tables_and_launches_zero_exactly_the_listed_pages(
-    footprint: Executor, case: Case, limits: tuple[int, int], most_y: int
+    footprint: Executor,
+    case: Case,
+    limits: tuple[int, int],
+    most_y: int,
+    fewest: int,
 ) -> None:
-    with small_limits(*limits, most_y):
+    with small_limits(*limits, most_y, fewest):
         seen = footprint.run(KVZERO, case)
     results = judge(case, seen, KVZERO.contract)
     broken = [result for result in results if isinstance(result, Broken)]
     assert broken == []
+
+
+@pytest.mark.parametrize("most_y", [2, 2**16 - 1])
+@pytest.mark.parametrize("n_blocks", [1, 2, 7, 8, 9, 20, 23])
+def test_programs_of_several_blocks_zero_each_of_them(
+    footprint: Executor, n_blocks: int, most_y: int
+) -> None:
+    layout = Layout(30, (Allocation(64 * 30),), (Run(40, 64, 3),))
+    ids = [(7 * i) % 30 for i in range(n_blocks)]
+    case = Case(layout, (Call(id_runs(ids), "device"),), PLATFORM)
+    with small_limits(2**20, 2**24, most_y, fewest=1):
+        seen = footprint.run(KVZERO, case)
+    grids = [launch.shape.grid for launch in seen.launches[1:]]  # after the warm-up
+    assert sum(grid[1] for grid in grids) == -(-n_blocks // min(8, n_blocks))
+    assert len(grids) == (2 if n_blocks > 16 and most_y == 2 else 1)
+    results = judge(case, seen, KVZERO.contract)
+    assert [result for result in results if isinstance(result, Broken)] == []

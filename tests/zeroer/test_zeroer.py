@@ -39,8 +39,9 @@ class Recorder:
         self.launches.append(((x, y, z), values[5:]))
 
 
-def rows_of(zeroer: KVBlockZeroer) -> list[list[int]]:
-    return zeroer._rows[: zeroer.num_chunks].tolist()
+def pages_of(zeroer: KVBlockZeroer) -> list[list[int]]:
+    """Return address, block stride and size of pages that are a chunk each."""
+    return zeroer._rows[: zeroer.num_chunks, :3].tolist()
 
 
 def make(page_bytes: int = 8, num_blocks: int = 9) -> KVBlockZeroer:
@@ -54,34 +55,34 @@ def test_tensors_give_the_pages_of_their_blocks() -> None:
     tensor = torch.zeros(3, 4, 5, dtype=torch.int16)
     zeroer = KVBlockZeroer.from_tensors([tensor])
     assert zeroer.num_blocks == 3
-    assert rows_of(zeroer) == [[tensor.data_ptr(), 40, 40, 0]]
+    assert pages_of(zeroer) == [[tensor.data_ptr(), 40, 40]]
 
 
 def test_dimension_before_the_blocks_is_segments() -> None:
     tensor = torch.zeros(2, 3, 8, dtype=torch.uint8)
     zeroer = KVBlockZeroer.from_tensors([tensor], block_dim=1)
     base = tensor.data_ptr()
-    assert rows_of(zeroer) == [[base, 8, 8, 0], [base + 24, 8, 8, 0]]
+    assert pages_of(zeroer) == [[base, 8, 8], [base + 24, 8, 8]]
 
 
 def test_padding_between_blocks_is_no_page() -> None:
     tensor = torch.zeros(3, 64, dtype=torch.uint8)[:, 3:20]
     zeroer = KVBlockZeroer.from_tensors([tensor])
-    assert rows_of(zeroer) == [[tensor.data_ptr(), 64, 17, 0]]
+    assert pages_of(zeroer) == [[tensor.data_ptr(), 64, 17]]
 
 
 def test_kernel_blocks_of_a_block_are_zeroed_together() -> None:
     tensor = torch.zeros(6, 16, dtype=torch.uint8)
     zeroer = KVBlockZeroer.from_tensors([tensor], kernel_blocks_per_block=3)
     assert zeroer.num_blocks == 2
-    assert rows_of(zeroer) == [[tensor.data_ptr(), 48, 48, 0]]
+    assert pages_of(zeroer) == [[tensor.data_ptr(), 48, 48]]
 
 
 def test_tuples_of_tensors_are_one_layer() -> None:
     key, value = torch.zeros(2, 16), torch.zeros(2, 32)
     zeroer = KVBlockZeroer.from_tensors([(key, value)])
-    expected = [[key.data_ptr(), 64, 64, 0], [value.data_ptr(), 128, 128, 0]]
-    assert sorted(rows_of(zeroer)) == sorted(expected)
+    expected = [[key.data_ptr(), 64, 64], [value.data_ptr(), 128, 128]]
+    assert sorted(pages_of(zeroer)) == sorted(expected)
 
 
 def test_zeroer_keeps_its_tensors_alive() -> None:
@@ -136,8 +137,8 @@ def test_order_of_programs_follows_the_layout(
         2,
         "cpu",
     )
-    assert zeroer._chunks_inside == together
-    assert zeroer.plan(3)[0].chunks_inside == together
+    assert zeroer._rows_inside == together
+    assert zeroer.plan(3)[0].rows_inside == together
 
 
 def test_calls_make_exactly_the_planned_launches() -> None:
