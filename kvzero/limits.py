@@ -7,6 +7,7 @@ do with a launch; `broken_limits` lists every row that the launch breaks.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 INT32_MAX = 2**31 - 1
@@ -148,6 +149,7 @@ LIMITS: tuple[LaunchLimit, ...] = (
 )
 
 
+@lru_cache(maxsize=64)  # a launch is asked for when it is made and when it is judged
 def broken_limits(shape: LaunchShape) -> tuple[LaunchLimit, ...]:
     """Return every row that the launch breaks, in the order it would meet them."""
     return tuple(limit for limit in LIMITS if limit.breaks(shape))

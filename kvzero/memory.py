@@ -72,7 +72,8 @@ def place(case: Case, *, most_gap_bytes: int | None = None) -> Addresses:
             f"placement: {len(sizes)} allocations with guards of {guard} B and gaps of "
             f"{gap} B spread over {spread} B, but must fit {MAX_SPREAD_BYTES} B"
         )
-    shifts = np.resize(np.array(placement.misalignments_bytes, np.int64), len(sizes))
+    shifts = np.array(placement.misalignments_bytes, np.int64)
+    shifts = shifts[np.arange(len(sizes)) % len(shifts)]
     slots = -(-(sizes + shifts) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
     slots += 2 * guard + round_up(gap, ALIGNMENT_BYTES)
     if placement.descending:

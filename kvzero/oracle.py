@@ -10,6 +10,7 @@ addresses.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 from kvzero.case import REFUSED_DTYPES, Call, Case
 from kvzero.layout import Int64Array, View, axes_steps
 
+FEW_KINDS = 16
+"""Block strides that are looked through one by one for segments that touch."""
 FEW = 4096
 """Stretches from which on torch is faster than NumPy, if they are in disorder."""
 
@@ -43,8 +46,13 @@ class Intervals(NamedTuple):
         return Intervals(self.starts + distance_bytes, self.ends + distance_bytes)
 
 
+_NO_BYTES = Intervals(*torch.zeros((2, 0), dtype=torch.int64))
+
+
 def no_bytes(device: torch.device | str = "cpu") -> Intervals:
     """Return the empty set."""
+    if device == "cpu":
+        return _NO_BYTES
     empty = torch.zeros(0, dtype=torch.int64, device=device)
     return Intervals(empty, empty)
 
@@ -79,21 +87,22 @@ def merge(starts: torch.Tensor, ends: torch.Tensor) -> Intervals:
 def merged(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Do the same without the fixed costs of torch, on arrays of NumPy."""
     full = ends > starts
-    if not full.all():
+    if np.count_nonzero(full) < len(full):
         starts, ends = starts[full], ends[full]
-    if len(starts) < 2:
+    count = len(starts)
+    if count < 2:
         return starts, ends
-    if (starts[1:] < starts[:-1]).any():
-        order = np.argsort(starts, kind="stable")
+    if np.count_nonzero(starts[1:] < starts[:-1]):
+        order = starts.argsort(kind="stable")
         starts, ends = starts[order], ends[order]
-    if (ends[1:] < ends[:-1]).any():
+    if np.count_nonzero(ends[1:] < ends[:-1]):
         ends = np.maximum.accumulate(ends)
-    opens = np.ones(len(starts), bool)
-    np.greater(starts[1:], ends[:-1], out=opens[1:])
-    if opens.all():
+    breaks = (starts[1:] > ends[:-1]).nonzero()[0]
+    if len(breaks) == count - 1:
         return starts, ends
-    closes = np.ones_like(opens)
-    closes[:-1] = opens[1:]
+    opens, closes = np.zeros((2, len(breaks) + 1), np.intp)
+    opens[1:] = breaks + 1
+    closes[:-1], closes[-1] = breaks, count - 1
     return starts[opens], ends[closes]
 
 
@@ -207,10 +216,7 @@ def must_be_zero(
     Returns:
         Absolute addresses.
     """
-    blocks = zeroed_blocks(case.calls[call_index], case.layout.num_blocks)
-    if not len(blocks):
-        return no_bytes(device)
-    return _pages_of(case, blocks, base_addresses, device)
+    return Oracle(case, base_addresses, device).must_be_zero(call_index)
 
 
 def may_be_zero(
@@ -233,22 +239,7 @@ def may_be_zero(
     Returns:
         Absolute addresses.
     """
-    if not case.padding_may_be_touched or not case.layout.tiles:
-        return no_bytes(device)
-    bases = np.asarray(base_addresses, np.int64)
-    blocks = zeroed_blocks(case.calls[call_index], case.layout.num_blocks)
-    tiles = no_bytes(device)
-    for tile in case.layout.tiles:
-        step_bytes, step_allocations = axes_steps(tile.axes)
-        starts = bases[tile.allocation + step_allocations]
-        starts = starts + tile.origin_bytes + step_bytes
-        strides = np.full(len(starts), tile.stride_bytes, np.int64)
-        owned = blocks[blocks < tile.count]
-        tiles = union(tiles, _pages(starts, strides, strides, owned, device))
-    sizes = case.layout.allocation_sizes
-    memory = merge(*(torch.from_numpy(x).to(device) for x in (bases, bases + sizes)))
-    must = must_be_zero(case, call_index, bases, device)
-    return subtract(intersect(tiles, memory), must)
+    return Oracle(case, base_addresses, device).may_be_zero(call_index)
 
 
 def reserved_pages(
@@ -268,40 +259,118 @@ def reserved_pages(
     Returns:
         Absolute addresses; none where no block of the cache is reserved.
     """
-    if block is None or block >= case.layout.num_blocks:
-        return no_bytes(device)
-    return _pages_of(case, np.array([block], np.int64), base_addresses, device)
+    return Oracle(case, base_addresses, device).reserved_pages(block)
 
 
-def _pages_of(
-    case: Case,
-    blocks: Int64Array,
-    base_addresses: Int64Array | Sequence[int],
-    device: torch.device | str,
-) -> Intervals:
-    """Return the absolute addresses of some blocks' pages in all segments of a case."""
-    table = case.layout.table
-    bases = np.asarray(base_addresses, np.int64)
-    return _pages(
-        bases[table.allocation] + table.offset_bytes,
-        table.stride_bytes,
-        table.page_bytes,
-        blocks,
-        device,
-    )
+class Oracle:
+    """The segment oracle of one case: what its calls share is computed once."""
+
+    def __init__(
+        self,
+        case: Case,
+        base_addresses: Int64Array | Sequence[int],
+        device: torch.device | str = "cpu",
+    ) -> None:
+        """Take a case and where it lies.
+
+        Args:
+            case: The case.
+            base_addresses: Address of each allocation, shape [allocations].
+            device: Where to compute.
+        """
+        self._case = case
+        self._bases = np.asarray(base_addresses, np.int64)
+        self._device = device
+        self._known: dict[int, Int64Array] = {}
+
+    def must_be_zero(self, call_index: int) -> Intervals:
+        """Return the bytes that must be zero after a call; see the function."""
+        blocks = self._blocks(call_index)
+        if not len(blocks):
+            return no_bytes(self._device)
+        return _pages(self._segments, blocks, self._device)
+
+    def may_be_zero(self, call_index: int) -> Intervals:
+        """Return the bytes that a call may zero beside those; see the function."""
+        case = self._case
+        if not case.padding_may_be_touched or not case.layout.tiles:
+            return no_bytes(self._device)
+        blocks = self._blocks(call_index)
+        tiles = no_bytes(self._device)
+        for count, columns in self._tiles:
+            owned = blocks[blocks < count]
+            tiles = union(tiles, _pages(columns, owned, self._device))
+        must = self.must_be_zero(call_index)
+        return subtract(intersect(tiles, self._memory), must)
+
+    def reserved_pages(self, block: int | None) -> Intervals:
+        """Return the bytes that a warm-up may zero; see the function."""
+        if block is None or block >= self._case.layout.num_blocks:
+            return no_bytes(self._device)
+        return _pages(self._segments, np.array([block], np.int64), self._device)
+
+    def _blocks(self, call_index: int) -> Int64Array:
+        if call_index not in self._known:
+            call = self._case.calls[call_index]
+            blocks = zeroed_blocks(call, self._case.layout.num_blocks)
+            self._known = {call_index: blocks}  # of one call: lists may be long
+        return self._known[call_index]
+
+    @cached_property
+    def _segments(self) -> "_Columns":
+        table = self._case.layout.table
+        begin = self._bases[table.allocation] + table.offset_bytes
+        return _by_address(begin, table.stride_bytes, table.page_bytes)
+
+    @cached_property
+    def _tiles(self) -> list[tuple[int, "_Columns"]]:
+        """Return how many blocks have each kind of tile, and where they lie."""
+        found = []
+        for tile in self._case.layout.tiles:
+            step_bytes, step_allocations = axes_steps(tile.axes)
+            starts = self._bases[tile.allocation + step_allocations]
+            starts = starts + tile.origin_bytes + step_bytes
+            strides = np.full(len(starts), tile.stride_bytes, np.int64)
+            found.append((tile.count, _by_address(starts, strides, strides)))
+        return found
+
+    @cached_property
+    def _memory(self) -> Intervals:
+        ends = self._bases + self._case.layout.allocation_sizes
+        starts, ends = merged(self._bases, ends)
+        return Intervals(
+            torch.from_numpy(starts).to(self._device),
+            torch.from_numpy(ends).to(self._device),
+        )
+
+
+_Columns = tuple[Int64Array, Int64Array, Int64Array]
+"""Address in block 0, block stride and page of some segments, sorted by address."""
+
+
+def _by_address(
+    block_zero: Int64Array, strides: Int64Array, pages: Int64Array
+) -> _Columns:
+    """Return segments sorted; those of one stride that touch stay so, and are one."""
+    kinds = set(strides.tolist())
+    if 0 < len(kinds) <= FEW_KINDS:
+        ends = block_zero + pages
+        parts = []
+        for stride in kinds:
+            mine = slice(None) if len(kinds) == 1 else strides == stride
+            first, last = merged(block_zero[mine], ends[mine])
+            parts.append((first, np.full(len(first), stride, np.int64), last - first))
+        block_zero, strides, pages = map(np.concatenate, zip(*parts))
+    order = block_zero.argsort(kind="stable")
+    return block_zero[order], strides[order], pages[order]
 
 
 def _pages(
-    block_zero: Int64Array,
-    strides: Int64Array,
-    pages: Int64Array,
-    blocks: Int64Array,
-    device: torch.device | str,
+    columns: _Columns, blocks: Int64Array, device: torch.device | str
 ) -> Intervals:
     """Return the bytes of some blocks' pages in all segments, overlaid ones once."""
-    order = np.argsort(block_zero, kind="stable")
-    columns = [column[order] for column in (block_zero, strides, pages)]
-    if len(order) * len(blocks) < FEW and torch.device(device).type == "cpu":
+    is_here = device == "cpu" or torch.device(device).type == "cpu"
+    if len(columns[0]) * len(blocks) < FEW and is_here:
         return _of_arrays(*_few_pages(blocks, *columns))
     begin, stride, page = (torch.from_numpy(c).to(device) for c in columns)
     ids = torch.from_numpy(blocks).to(device)
@@ -311,7 +380,7 @@ def _pages(
     ends = starts + page[:, None]
     if by_block:
         starts, ends = starts.T, ends.T
-    return merge(starts.reshape(-1), ends.reshape(-1))
+    return merge(starts.flatten(), ends.flatten())
 
 
 def _few_pages(
@@ -320,7 +389,7 @@ def _few_pages(
     """Do the same without the fixed costs of torch."""
     starts = block_zero[:, None] + strides[:, None] * blocks
     ends = starts + pages[:, None]
-    return merged(starts.reshape(-1), ends.reshape(-1))
+    return merged(starts.ravel(), ends.ravel())
 
 
 def view_mask(

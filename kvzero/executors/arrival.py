@@ -28,16 +28,17 @@ def block_ids_for(
     """
     if call.arrival == "list":
         return _as_list(call.expand(), call.dtype)
-    listed = slice(call.offset_el, call.offset_el + call.num_ids * call.step_el)
+    end_el = call.offset_el + call.num_ids * call.step_el
+    listed = slice(call.offset_el, end_el, call.step_el)
     array = _buffer(call, num_blocks)
     if call.arrival == "array":
-        return array[listed][:: call.step_el]
+        return array[listed]
     tensor = torch.from_numpy(array)
     if call.arrival == "pinned" and torch.cuda.is_available():
         tensor = tensor.pin_memory()
     elif call.arrival == "device":
         tensor = tensor.to(device)
-    return tensor[listed][:: call.step_el]
+    return tensor[listed]
 
 
 def reuse_ids(block_ids: Any, num_blocks: int) -> None:  # Any: see `block_ids_for`

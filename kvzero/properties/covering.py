@@ -19,6 +19,8 @@ from kvzero.pages import ELEMENT_BYTES
 
 MAX_STRETCHES = 2**22
 """Stretches of bytes that are looked at in one comparison."""
+MAX_PAIRS = 2**14
+"""Pairs of stretches up to which comparing each costs less than sorting all."""
 
 
 class TooManyError(Exception):
@@ -133,7 +135,7 @@ def view_bytes(view: View) -> ViewBytes:
     ]
     if step <= 0:
         # One block, whose stride may be any number: nothing lies outside it.
-        step = item + sum((size - 1) * stride for size, stride in sides)
+        step = max([item, *(stride for _, stride in sides)])
     return ViewBytes(
         step,
         (
@@ -210,12 +212,25 @@ def without(first: Stretches, second: Stretches, num_blocks: int) -> Stretches:
     if num_blocks == 1:
         # Nothing moves: strides mean nothing.
         first, second = _still(first), _still(second)
+    if _are_inside(first, second):
+        return joined([])
     left = _subtract(first, second)
     others = second.take(np.isin(second.allocation, left.allocation))
     strides = np.concatenate([left.stride_bytes, others.stride_bytes])
     if not left.rows or len(np.unique(strides)) < 2:
         return left
     return _subtract(_each_block(left, num_blocks), _each_block(others, num_blocks))
+
+
+def _are_inside(first: Stretches, second: Stretches) -> bool:
+    """Return whether each of the first lies in one of the second, if they are few."""
+    if first.rows * second.rows > MAX_PAIRS:
+        return False
+    inside = first.begin[:, None] >= second.begin
+    inside &= first.end[:, None] <= second.end
+    for name in ("block", "stride_bytes", "allocation"):
+        inside &= getattr(first, name)[:, None] == getattr(second, name)
+    return bool(inside.any(axis=1).all())
 
 
 def _still(stretches: Stretches) -> Stretches:

@@ -13,7 +13,6 @@ from kvzero.executors.footprint.elementwise import (
     over_lanes,
     plain,
     stopping,
-    widened,
 )
 from kvzero.executors.footprint.frame import Frame
 from kvzero.executors.footprint.ir import Function, Op, Type
@@ -32,6 +31,7 @@ from kvzero.executors.footprint.values import (
     program_shape,
     splat,
     undefined_of,
+    wrapped,
     written_out,
 )
 
@@ -51,13 +51,13 @@ def build_addptr(op: Op, function: Function) -> Step:
     pointer, offset, result = *op.operands, op.results[0]
     size = function.types[pointer].pointee_bytes
     shape = op.result_types[0].shape
-    number = np.int64(size)
 
     def scalar_step(frame: Frame) -> None:
         p, o = frame.get(pointer), frame.get(offset)
-        moved = plain(p) + plain(o).astype(np.int64) * number
-        mark = any_undefined((p, o))
-        frame.values[result] = moved if mark is None else Partial(moved, mark)
+        moved = plain(p) + _in_bytes(plain(o), size)
+        if p.__class__ is Partial or o.__class__ is Partial:
+            moved = Partial(moved, any_undefined((p, o)))
+        frame.values[result] = moved
 
     def tensor_step(frame: Frame) -> None:
         frame.values[result] = _moved(frame.get(pointer), frame.get(offset), size)
@@ -68,8 +68,8 @@ def build_addptr(op: Op, function: Function) -> Step:
 def _moved(pointer: Tensor, offset: Tensor, size: int) -> Tensor:
     if isinstance(pointer, Affine) and isinstance(offset, Affine):
         is_wide = offset.base.dtype == np.int64
-        if is_wide or offset.is_splat or offset.fits():
-            return _moved_affine(pointer, widened(offset, np.int64), size)
+        if is_wide or offset.fits():
+            return _moved_affine(pointer, offset, size)
     lanes, offsets = written_out(pointer), extended(written_out(offset), np.int64)
     check_size(lanes.shape, offsets.shape)
     return Dense(lanes + offsets * np.int64(size), any_undefined((pointer, offset)))
@@ -78,10 +78,19 @@ def _moved(pointer: Tensor, offset: Tensor, size: int) -> Tensor:
 def _moved_affine(pointer: Affine, offset: Affine, size: int) -> Affine:
     steps = []
     for a, b in zip(pointer.steps, offset.steps):
-        step = a + b * size
+        step = a + _in_bytes(b, size)
         steps.append(step if isinstance(step, np.ndarray) else int(step))
-    base = pointer.base + offset.base * np.int64(size)
+    distance = _in_bytes(offset.base, size)
+    is_moved = distance.__class__ is not int or distance
+    base = pointer.base + distance if is_moved else pointer.base
     return Affine(base, tuple(steps), pointer.shape)
+
+
+def _in_bytes(elements: Any, size: int) -> Any:  # Any: an int, or a scalar
+    """Return so many elements in bytes, 64 bits with their sign: an int or an array."""
+    if isinstance(elements, np.ndarray):
+        return extended(elements, np.int64) * size
+    return wrapped(int(elements) * size, 64)
 
 
 def pointer_root(slot: int, function: Function) -> int | None:
@@ -136,10 +145,10 @@ def build_load(op: Op, function: Function) -> Step:
 
     def step(frame: Frame) -> None:
         p = frame.get(pointer)
-        if is_plain and p.__class__ is np.int64:
-            shared = frame.run.memory.load_shared(int(p), kind.bytes)
-            if shared is not None:
-                frame.values[result] = shared
+        if is_plain and p.__class__ is not Partial:
+            plainly = frame.run.memory.load_plain(p, kind.bytes)
+            if plainly is not None:
+                frame.values[result] = plainly
                 return
         m = None if mask is None else frame.get(mask)
         addresses = programs_by_lanes(p, dims)
@@ -211,9 +220,9 @@ def report_undefined_store(
     frame: Frame, place: str, pointer: Value, value: Value, mask: Value, dims: int
 ) -> None:
     """Report programs whose store depends on undefined lanes."""
-    marks = [undefined_of(x) for x in (pointer, value, mask)]
-    if all(mark is None for mark in marks):
+    if any_undefined((pointer, value, mask)) is None:
         return
+    marks = undefined_of(pointer), undefined_of(value)
     active = active_lanes(frame, place, mask, dims)
     _report_undefined(frame, place, "the address of a store", marks[0], active)
     _report_undefined(frame, place, "a stored value", marks[1], active)
@@ -235,8 +244,8 @@ def _zero_stretches(
     starts: Any
     lengths: Any
     if len(shape) == 1 and pointer.steps[0] == size:
-        starts = pointer.base + low[0] * np.int64(size)
-        lengths = _positive(high[0] - low[0]) * size
+        starts = pointer.base + low[0] * size if some(low[0]) else pointer.base
+        lengths = _length(low[0], high[0]) * size
         if active is not _YES:
             lengths = np.where(active, lengths, 0)
         return _store_of(frame, place, starts, lengths, 0)
@@ -268,10 +277,12 @@ def _store_of(
     frame: Frame, place: str, starts: Any, lengths: Any, outer: int
 ) -> ZeroStore:
     dims = 2 + outer
-    starts, lengths = (_with_dims(a, dims) for a in (starts, lengths))
+    starts = _with_dims(starts, dims)
     whole = starts.shape
-    if lengths.size > 1 and lengths.shape != whole:
-        whole = np.broadcast_shapes(whole, lengths.shape)
+    if lengths.__class__ is not int:
+        lengths = _with_dims(lengths, dims)
+        if lengths.size > 1 and lengths.shape != whole:
+            whole = np.broadcast_shapes(whole, lengths.shape)
     if outer:
         check_size(whole)
     if starts.shape != whole:
@@ -290,7 +301,11 @@ def _with_dims(scalar: Any, dims: int) -> Array:
     )
 
 
-def _positive(length: Any) -> Any:  # Any: an int, or a number or an array of NumPy
+def _length(low: Any, high: Any) -> Any:  # Any: an int, or a number or an array
+    """Return the lanes of an interval."""
+    if low.__class__ is int and not low:
+        return high if isinstance(high, np.ndarray) else int(high)
+    length = high - low
     if isinstance(length, np.ndarray):
         return np.maximum(length, 0)
     return max(int(length), 0)

@@ -4,6 +4,7 @@ Integers wrap at their width, division truncates toward zero, and what has no de
 result is reported by a *trap*: a function of the operands that says where it happens.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,11 +17,6 @@ Fn = Callable[..., Ints]
 def unsigned(x: Ints) -> Ints:
     """Return the same bits as an unsigned integer."""
     return x if x.dtype == bool else x.view(f"u{x.dtype.itemsize}")
-
-
-def signed(x: Ints) -> Ints:
-    """Return the value as a signed integer: an i1 is 0 or -1."""
-    return -x.astype(np.int8) if x.dtype == bool else x
 
 
 def _bits(x: Ints) -> int:
@@ -58,16 +54,12 @@ def _on_unsigned(fn: Fn) -> Fn:
 
 
 def _maxsi(x: Ints, y: Ints) -> Ints:
-    if x.dtype == bool:
-        return x & y
     if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
         return np.maximum(x, y)
     return x if x >= y else y
 
 
 def _minsi(x: Ints, y: Ints) -> Ints:
-    if x.dtype == bool:
-        return x | y
     if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
         return np.minimum(x, y)
     return x if x <= y else y
@@ -159,20 +151,20 @@ _SIGNED = (
 _SHIFT = ("the shift is below the width", _is_wide)
 
 BINARY: dict[str, Binary] = {
-    "arith.addi": Binary(lambda x, y: x ^ y if x.dtype == bool else x + y),
-    "arith.subi": Binary(lambda x, y: x ^ y if x.dtype == bool else x - y),
-    "arith.muli": Binary(lambda x, y: x * y, absorbs=0),
-    "arith.andi": Binary(lambda x, y: x & y, absorbs=0),
-    "arith.ori": Binary(lambda x, y: x | y, absorbs=-1),
-    "arith.xori": Binary(lambda x, y: x ^ y),
+    "arith.addi": Binary(operator.add),
+    "arith.subi": Binary(operator.sub),
+    "arith.muli": Binary(operator.mul, absorbs=0),
+    "arith.andi": Binary(operator.and_, absorbs=0),
+    "arith.ori": Binary(operator.or_, absorbs=-1),
+    "arith.xori": Binary(operator.xor),
     "arith.divsi": Binary(_divsi, _bad_signed_division, *_SIGNED),
     "arith.remsi": Binary(_remsi, _bad_signed_division, *_SIGNED),
     "arith.floordivsi": Binary(_floordivsi, _bad_signed_division, *_SIGNED),
     "arith.ceildivsi": Binary(_ceildivsi, _bad_signed_division, *_SIGNED),
     "arith.divui": Binary(_on_unsigned(np.floor_divide), _division_by_zero, *_UNSIGNED),
     "arith.remui": Binary(_on_unsigned(np.remainder), _division_by_zero, *_UNSIGNED),
-    "arith.shli": Binary(lambda x, y: x << y, _wide_shift, *_SHIFT),
-    "arith.shrsi": Binary(lambda x, y: x >> y, _wide_shift, *_SHIFT),
+    "arith.shli": Binary(operator.lshift, _wide_shift, *_SHIFT),
+    "arith.shrsi": Binary(operator.rshift, _wide_shift, *_SHIFT),
     "arith.shrui": Binary(_on_unsigned(np.right_shift), _wide_shift, *_SHIFT),
     "arith.maxsi": Binary(_maxsi),
     "arith.minsi": Binary(_minsi),
@@ -181,18 +173,44 @@ BINARY: dict[str, Binary] = {
     "tt.mulhiui": Binary(_mulhi),
 }
 
+_ON_BITS: dict[str, Fn] = {
+    "arith.addi": operator.xor,
+    "arith.subi": operator.xor,
+    "arith.maxsi": operator.and_,
+    "arith.minsi": operator.or_,
+}
+"""What differs on i1, whose set value is -1 and which NumPy does not add modulo 2."""
+
+
+def binary_of(name: str, bits: int) -> Binary:
+    """Return an operation on two integers of so many bits."""
+    rule = BINARY[name]
+    return rule._replace(fn=_ON_BITS[name]) if bits == 1 and name in _ON_BITS else rule
+
+
 COMPARISONS: dict[str, Fn] = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "slt": lambda x, y: signed(x) < signed(y),
-    "sle": lambda x, y: signed(x) <= signed(y),
-    "sgt": lambda x, y: signed(x) > signed(y),
-    "sge": lambda x, y: signed(x) >= signed(y),
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "slt": operator.lt,
+    "sle": operator.le,
+    "sgt": operator.gt,
+    "sge": operator.ge,
     "ult": lambda x, y: unsigned(x) < unsigned(y),
     "ule": lambda x, y: unsigned(x) <= unsigned(y),
     "ugt": lambda x, y: unsigned(x) > unsigned(y),
     "uge": lambda x, y: unsigned(x) >= unsigned(y),
 }
+MIRRORED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}
+"""The same comparison of numbers whose order is turned round."""
+
+
+def comparison_of(predicate: str, bits: int) -> Fn:
+    """Return a comparison of integers of so many bits; a set i1 is below a clear one.
+
+    That is what a sign makes of it: it is -1.
+    """
+    is_turned = bits == 1 and predicate in MIRRORED
+    return COMPARISONS[MIRRORED[predicate] if is_turned else predicate]
 
 
 def extended(x: Ints, dtype: Any) -> Ints:

@@ -17,7 +17,13 @@ from kvzero.executors.footprint.arithmetic import unsigned
 from kvzero.executors.footprint.atomics import ATOMICS
 from kvzero.executors.footprint.blocks import BuiltBlock, Results
 from kvzero.executors.footprint.combining import build_reduce, build_scan
-from kvzero.executors.footprint.domain import Index, Pick, Scalar, pick_where
+from kvzero.executors.footprint.domain import (
+    Index,
+    Pick,
+    Scalar,
+    agreed,
+    pick_where,
+)
 from kvzero.executors.footprint.elementwise import (
     ELEMENTWISE,
     Builder,
@@ -72,10 +78,10 @@ class BuiltFunction:
                 label = self._enter(frame, end, 0)
                 continue
             condition = frame.condition(end.operands[0], end.place)
-            if not isinstance(condition, np.ndarray) or _agree(condition):
-                label = self._enter(frame, end, 0 if np.any(condition) else 1)
-                continue
-            return self._run_both(frame, end, condition)
+            goes = agreed(condition)
+            if goes is None:
+                return self._run_both(frame, end, condition)
+            label = self._enter(frame, end, 0 if goes else 1)
 
     def _run_both(self, frame: Frame, end: Op, condition: Scalar) -> Results:
         pieces: list[tuple[Pick, Results]] = []
@@ -103,10 +109,6 @@ def merged_results(
         merged(shape, [(pick, results[i]) for pick, results in pieces])
         for i in range(count)
     )
-
-
-def _agree(condition: Any) -> bool:
-    return bool(condition.all()) or not condition.any()
 
 
 def build_module(module: Module) -> dict[str, BuiltFunction]:
@@ -163,8 +165,9 @@ def build_if(op: Op, function: Function, template: list[Value]) -> Step:
 
     def step(frame: Frame) -> None:
         condition = frame.condition(condition_slot, op.place)
-        if not isinstance(condition, np.ndarray) or _agree(condition):
-            way = 0 if np.any(condition) else 1
+        goes = agreed(condition)
+        if goes is not None:
+            way = 0 if goes else 1
             values = branches[way].yielded(frame) if way < len(branches) else ()
         else:
             pieces = []
@@ -204,9 +207,10 @@ class _Loop:
         Returns:
             Whether any program stays, and both kinds of values of those.
         """
-        if not isinstance(condition, np.ndarray) or _agree(condition):
-            if np.any(condition):
-                return True, carried, extra
+        goes = agreed(condition)
+        if goes:
+            return True, carried, extra
+        if goes is not None:
             self._left.append((self._pick(slice(None)), carried))
             return False, (), ()
         whole = np.broadcast_to(condition, self.frame.domain.shape)

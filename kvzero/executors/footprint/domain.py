@@ -21,8 +21,24 @@ Index = NDArray[np.intp]
 
 
 def some(mark: Any) -> bool:  # Any: a Scalar, or lanes
-    """Return whether a mark is set anywhere; `np.any` costs more than most answers."""
-    return bool(mark.any() if isinstance(mark, np.ndarray) else mark)
+    """Return whether a mark is set anywhere; to count them costs less than `any`."""
+    return bool(np.count_nonzero(mark) if isinstance(mark, np.ndarray) else mark)
+
+
+def agreed(condition: Scalar) -> bool | None:
+    """Return what all programs make of a condition, or None where they differ."""
+    if not isinstance(condition, np.ndarray):
+        return bool(condition)
+    count = int(np.count_nonzero(condition))
+    return None if 0 < count < condition.size else count > 0
+
+
+def at_program(value: Scalar, row: int, col: int) -> int:
+    """Return the number that one program holds of a scalar."""
+    if not isinstance(value, np.ndarray):
+        return int(value)
+    rows, cols = value.shape[:2]
+    return int(value[row if rows > 1 else 0, col if cols > 1 else 0].reshape(-1)[0])
 
 
 class Pick:
@@ -71,9 +87,9 @@ def pick_where(condition: Array) -> Pick:
     """Return the programs where a condition holds; it must differ between programs."""
     rows, cols = condition.shape[:2]
     if cols == 1:
-        return Pick(np.flatnonzero(condition), None)
+        return Pick(condition.nonzero()[0], None)
     if rows == 1:
-        return Pick(None, np.flatnonzero(condition))
+        return Pick(None, condition.nonzero()[1])
     return Pick(*np.nonzero(condition))
 
 
@@ -131,9 +147,7 @@ class Domain:
 
     def program(self, row: int, col: int) -> Grid:
         """Return the id of one program."""
-        x, y, z = (
-            int(np.broadcast_to(axis, self.shape)[row, col]) for axis in self.ids
-        )
+        x, y, z = (at_program(axis, row, col) for axis in self.ids)
         return x, y, z
 
     def halves(self) -> tuple["Domain", "Domain"]:
@@ -161,17 +175,27 @@ def grid_domains(grid: Grid, programs: int) -> list[Domain]:
     height = max(programs // width, 1)
     domains = []
     for row in range(0, y * z, height):
-        rows = np.arange(row, min(row + height, y * z), dtype=np.int64)
-        in_y, in_z = (part.astype(np.int32)[:, None] for part in np.divmod(rows, z))
+        rows = range(row, min(row + height, y * z))
+        in_y, in_z = _row_ids(rows, z)
         for col in range(0, x, width):
             end = min(col + width, x)
             in_x = np.arange(col, end, dtype=np.int32)[None, :]
-            ids = (_uniform(in_x), _uniform(in_y), _uniform(in_z))
+            ids = (_uniform(in_x), in_y, in_z)
             domains.append(Domain((len(rows), end - col), ids))
     return domains
 
 
 _FIRST = np.int32(0)
+
+
+def _row_ids(rows: range, z: int) -> tuple[Scalar, Scalar]:
+    """Return the ids in y and z of some rows, which are pairs of them, z fastest."""
+    if z == 1:
+        in_y = np.arange(rows.start, rows.stop, dtype=np.int32)
+        return _uniform(in_y[:, None]), _FIRST
+    pairs = np.divmod(np.arange(rows.start, rows.stop, dtype=np.int64), z)
+    in_y, in_z = (_uniform(part.astype(np.int32)[:, None]) for part in pairs)
+    return in_y, in_z
 
 
 def _uniform(array: Array) -> Scalar:

@@ -14,14 +14,15 @@ import numpy as np
 from kvzero.executors.footprint.arithmetic import (
     BINARY,
     CASTS,
-    COMPARISONS,
     Binary,
+    binary_of,
+    comparison_of,
     extended,
     overflow_trap,
     truncated,
 )
-from kvzero.executors.footprint.domain import Scalar, some
-from kvzero.executors.footprint.frame import Frame, NotJudgedError, at_program
+from kvzero.executors.footprint.domain import Scalar, at_program, some
+from kvzero.executors.footprint.frame import Frame, NotJudgedError
 from kvzero.executors.footprint.ir import Function, Op
 from kvzero.executors.footprint.lanes import compared
 from kvzero.executors.footprint.values import (
@@ -105,7 +106,7 @@ def build_mapped(fn: Fn) -> Builder:
         shape = op.result_types[0].shape
 
         def step(frame: Frame) -> None:
-            values = [frame.get(slot) for slot in operands]
+            values = list(map(frame.get, operands))
             frame.values[result] = mapped(fn, values, shape)
 
         return step
@@ -115,8 +116,7 @@ def build_mapped(fn: Fn) -> Builder:
 
 def build_binary(op: Op, function: Function) -> Step:
     """Build an operation on two integers."""
-    del function
-    rule = BINARY[op.name]
+    rule = binary_of(op.name, function.types[op.operands[0]].bits)
     if "nsw" in op.attributes.get("words", ()):
         rule = Binary(rule.fn, overflow_trap(op.name), "nothing overflows")
     left, right, result = *op.operands, op.results[0]
@@ -184,9 +184,9 @@ def _partial_binary(rule: Binary, x: Value, y: Value) -> Partial:
 
 def _trap(frame: Frame, op: Op, rule: Binary, x: Value, y: Value) -> None:
     """Report programs whose operands have no defined result."""
-    second = _lanes_or_base(y)
     if rule.trap is None:
         return
+    second = _lanes_or_base(y)
     if rule.suspects is not None and not some(rule.suspects(second)):
         return
     bad = rule.trap(_lanes_or_base(x), second)
@@ -217,6 +217,8 @@ def _shown(value: Scalar, bad: Scalar, row: int, col: int) -> int:
 
 def _lanes_or_base(value: Value) -> Scalar:
     """Return a scalar, or lanes that broadcast over those of others."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value
     if value.__class__ is Affine and value.is_splat:
         base = value.base
         if isinstance(base, np.ndarray):
@@ -278,8 +280,8 @@ def _scaled(x: Affine, factor: Scalar) -> Affine:
 
 def _box_and(x: Tensor, y: Tensor) -> Tensor | None:
     if x.__class__ is Box and y.__class__ is Box:
-        low = tuple(_higher(a, b) for a, b in zip(x.low, y.low))
-        high = tuple(_lower(a, b) for a, b in zip(x.high, y.high))
+        low = tuple(map(_higher, x.low, y.low))
+        high = tuple(map(_lower, x.high, y.high, x.shape))
         return Box(low, high, x.shape)
     if y.__class__ is Box:
         x, y = y, x
@@ -290,12 +292,22 @@ def _box_and(x: Tensor, y: Tensor) -> Tensor | None:
 
 
 def _higher(a: Any, b: Any) -> Any:  # Any: an int, or a scalar
+    """Return the higher of two bounds, of which none is below 0."""
+    if a.__class__ is int and a == 0:
+        return b
+    if b.__class__ is int and b == 0:
+        return a
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.maximum(a, b)
     return a if a >= b else b
 
 
-def _lower(a: Any, b: Any) -> Any:  # Any: likewise
+def _lower(a: Any, b: Any, size: int) -> Any:  # Any: likewise
+    """Return the lower of two bounds, of which none is above the lanes."""
+    if a.__class__ is int and a == size:
+        return b
+    if b.__class__ is int and b == size:
+        return a
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.minimum(a, b)
     return a if a <= b else b
@@ -305,7 +317,7 @@ def build_compare(op: Op, function: Function) -> Step:
     """Build a comparison of integers."""
     kind = function.types[op.operands[0]]
     predicate = op.attributes["words"][0]
-    fn = COMPARISONS[predicate]
+    fn = comparison_of(predicate, kind.bits)
     left, right, result = *op.operands, op.results[0]
     shape = kind.shape
     if not shape:
@@ -325,10 +337,11 @@ def build_compare(op: Op, function: Function) -> Step:
 
 def build_cast(op: Op, function: Function) -> Step:
     """Build a change of an integer's width."""
-    del function
     cast, dtype = CASTS[op.name], op.result_types[0].dtype
     operand, result = op.operands[0], op.results[0]
     shape = op.result_types[0].shape
+    if not shape:
+        return build_mapped(lambda x: cast(x, dtype))(op, function)
 
     def step(frame: Frame) -> None:
         value = frame.get(operand)

@@ -144,8 +144,7 @@ def _arguments(
     values: list[Value] = []
     regions: dict[int, Region] = {}
     for index, (slot, argument) in enumerate(zip(slots, event.arguments)):
-        kind = kernel.function.types[slot]
-        values.append(_argument(argument, kind, event))
+        values.append(_argument(argument, kernel.function.types[slot], event))
         if isinstance(argument, (int, float)):
             continue
         region = memory.real.add(getattr(argument, "base", argument))
@@ -161,6 +160,8 @@ def _argument(argument: Any, kind: Type, event: LaunchEvent) -> Value:
         address = argument.data_ptr() if hasattr(argument, "data_ptr") else argument
         if isinstance(address, int):
             return np.int64(wrapped(address, 64))
+    elif argument.__class__ is int and kind.bits > 1 and not kind.is_float:
+        return kind.dtype.type(wrapped(argument, kind.bits))
     elif kind.is_float and isinstance(argument, (int, float)):
         codes = {"f32": np.float32, "f64": np.float64, "f16": np.float16}
         if kind.element in codes:
@@ -335,7 +336,10 @@ def _loads_may_race(memory: LaunchMemory, zero: Stretches, other: OtherBytes) ->
     stored = zero.union(other.extent()) if len(other) else zero
     if not len(stored.starts):
         return False
+    begin, end = int(stored.starts[0]), int(stored.ends[-1])
     for low, high in memory.load_extents:
+        if high <= begin or low >= end:
+            continue
         index = int(np.searchsorted(stored.ends, low, side="right"))
         if index < len(stored.starts) and stored.starts[index] < high:
             return True

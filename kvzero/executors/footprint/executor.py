@@ -22,7 +22,6 @@ from kvzero.executors.footprint.facts import (
     again_writer,
     joined,
     missed_bytes,
-    nothing,
     stored_bytes,
     touched_bytes,
 )
@@ -143,9 +142,11 @@ class CaseRun:
         tensors = arena_tensors(bases, sizes)
         self._pool = Pool(case.layout, tensors, torch.device("cpu"))
         self._real = RealMemory(arena())
+        self._oracle = oracle.Oracle(case, bases)
         self._memory = CaseMemory(self._shadow, arena(), self._real, self._register)
         self._torch = TorchStores(self._shadow, self._allowance)
         self._zeroer: Any = None  # Any: a Zeroer, with or without its extras
+        self._has_warmup = False
         self._ids: Any = None  # Any: whatever the call's ids are
         self._call = WARMUP_CALL
         self._launches: list[Launch] = []
@@ -171,7 +172,7 @@ class CaseRun:
             self._case,
             calls=tuple(calls),
             launches=tuple(self._launches),
-            has_warmup=isinstance(self._zeroer, WarmsUp),
+            has_warmup=self._has_warmup,
             built=built,
             not_judged=tuple(self._not_judged),
         )
@@ -181,7 +182,8 @@ class CaseRun:
         try:
             with ArenaWatch(arena(), self._torch.note) as watch:
                 self._zeroer = self._subject.build(self._pool)
-                if isinstance(self._zeroer, WarmsUp):
+                self._has_warmup = isinstance(self._zeroer, WarmsUp)
+                if self._has_warmup:
                     self._zeroer.warmup()
         except (InternalError, EnvironmentMissingError):
             raise
@@ -245,12 +247,8 @@ class CaseRun:
             self._not_judged[name, reason] = None
 
     def _setup_facts(self) -> "_SetupFacts":
-        block, bases = (
-            self._subject.contract.reserved_block,
-            self._shadow.base_addresses,
-        )
-        may = oracle.reserved_pages(self._case, block, bases)
-        touched = touched_bytes(self._results, nothing(), may, self._shadow)
+        may = self._oracle.reserved_pages(self._subject.contract.reserved_block)
+        touched = touched_bytes(self._results, oracle.no_bytes(), may, self._shadow)
         missteps = tuple(m for result in self._results for m in result.missteps)
         return _SetupFacts(touched, missteps)
 
@@ -293,9 +291,7 @@ class CaseRun:
         """Return the bytes that a call missed, and those that it must not touch."""
         if self._blind and not self._results:
             return WrongBytes(), WrongBytes()
-        bases = self._shadow.base_addresses
-        must = oracle.must_be_zero(self._case, index, bases)
-        may = oracle.may_be_zero(self._case, index, bases)
+        must, may = self._oracle.must_be_zero(index), self._oracle.may_be_zero(index)
         missed = WrongBytes() if self._blind else missed_bytes(must, self._shadow)
         return missed, touched_bytes(self._results, must, may, self._shadow)
 

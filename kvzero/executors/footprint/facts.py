@@ -3,7 +3,6 @@
 from itertools import pairwise
 
 import numpy as np
-import torch
 
 from kvzero.executors.footprint.evaluate import LaunchResult
 from kvzero.executors.footprint.shadow import Shadow
@@ -95,12 +94,6 @@ def touched_bytes(
         foreign = foreign.minus(allowed)
     stores = [store for result in results for store in result.stores]
     return _wrong(foreign, shadow, stores)
-
-
-def nothing() -> Intervals:
-    """Return the empty set."""
-    empty = torch.zeros(0, dtype=torch.int64)
-    return Intervals(empty, empty)
 
 
 def joined(first: WrongBytes, second: WrongBytes) -> WrongBytes:

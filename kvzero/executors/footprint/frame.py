@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kvzero.errors import InternalError
 from kvzero.executors.footprint.domain import Domain, Pick, Scalar, some
 from kvzero.executors.footprint.values import Partial, Value, taken
 from kvzero.limits import Grid
@@ -160,42 +159,30 @@ class Frame:
     """The values of some programs.
 
     Attributes:
-        values: One a slot; None: not there yet, or in the parent.
+        values: One a slot; None: not there yet, or in the frame that this is a part of.
         domain: The programs.
         run: The evaluation.
+        get: Returns the value of a slot; steps ask for two or three each, so that where
+            all values are here, it is the list's own method.
     """
 
-    __slots__ = ("_parent", "_pick", "_template", "domain", "run", "values")
+    __slots__ = ("_template", "domain", "get", "run", "values")
+    get: Callable[[int], Value]
 
-    def __init__(
-        self,
-        template: list[Value],
-        domain: Domain,
-        run: Run,
-        parent: "Frame | None" = None,
-        pick: Pick | None = None,
-    ) -> None:
+    def __init__(self, template: list[Value], domain: Domain, run: Run) -> None:
         """Begin with the constants of the template."""
+        self._begin(template, domain, run)
+        self.get = self.values.__getitem__
+
+    def _begin(self, template: list[Value], domain: Domain, run: Run) -> None:
         self.values = list(template)
         self._template = template
         self.domain = domain
         self.run = run
-        self._parent = parent
-        self._pick = pick
-
-    def get(self, slot: int) -> Value:
-        """Return the value of a slot."""
-        value = self.values[slot]
-        if value is None:
-            if self._parent is None or self._pick is None:
-                raise InternalError(f"slot {slot} is read before it is written")
-            value = self.values[slot] = taken(self._parent.get(slot), self._pick)
-        return value
 
     def picked(self, pick: Pick) -> "Frame":
         """Return a frame for some of the programs."""
-        domain = self.domain.picked(pick)
-        return Frame(self._template, domain, self.run, self, pick)
+        return _Part(self, self._template, pick)
 
     def condition(self, slot: int, place: str) -> Scalar:
         """Return a condition that decides where programs go.
@@ -242,9 +229,20 @@ class Frame:
         self.run.missteps.add(kind, place, said, program, count, key)
 
 
-def at_program(value: Scalar, row: int, col: int) -> int:
-    """Return the number that one program holds of a scalar."""
-    if not isinstance(value, np.ndarray):
-        return int(value)
-    rows, cols = value.shape[:2]
-    return int(value[row if rows > 1 else 0, col if cols > 1 else 0].reshape(-1)[0])
+class _Part(Frame):
+    """The values of some of the programs of another frame."""
+
+    __slots__ = ("_pick", "_whole")
+
+    def __init__(self, whole: Frame, template: list[Value], pick: Pick) -> None:
+        """Pick programs; values are picked when they are read."""
+        self._begin(template, whole.domain.picked(pick), whole.run)
+        self._whole = whole
+        self._pick = pick
+
+    def get(self, slot: int) -> Value:
+        """Return the value of a slot."""
+        value = self.values[slot]
+        if value is None:
+            value = self.values[slot] = taken(self._whole.get(slot), self._pick)
+        return value

@@ -9,21 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from kvzero.executors.footprint.arithmetic import COMPARISONS
+from kvzero.executors.footprint.arithmetic import MIRRORED, comparison_of
 from kvzero.executors.footprint.domain import Scalar
 from kvzero.executors.footprint.values import (
     Affine,
     Box,
     Tensor,
-    fits_in,
     splat,
     where,
 )
 
 _SIGNED = {"ult": "slt", "ule": "sle", "ugt": "sgt", "uge": "sge"}
-_MIRRORED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle", "eq": "eq"}
 _SAFE = 2**62
 """Differences of numbers below it stay inside 64 bits."""
+_SAFE_SIZE = 8
+"""So do all of types of fewer bytes."""
 
 
 def compared(predicate: str, x: Affine, y: Affine) -> Tensor | None:
@@ -35,27 +35,47 @@ def compared(predicate: str, x: Affine, y: Affine) -> Tensor | None:
         y: Right lanes.
     """
     if x.is_splat and y.is_splat:
-        return splat(COMPARISONS[predicate](x.base, y.base), x.shape)
-    if x.base.dtype == bool or not (x.has_plain_steps and y.has_plain_steps):
+        return _by_program(predicate, x, y)
+    if not (x.has_plain_steps and y.has_plain_steps and _are_exact(predicate, x, y)):
         return None
-    span, other = x.span(), y.span()
-    if not (fits_in(x.base.dtype, span) and fits_in(y.base.dtype, other)):
-        return None
-    spans = (*span, *other)
-    if max(spans) >= _SAFE or min(spans) <= -_SAFE:
-        return None
-    if predicate in _SIGNED:
-        if min(spans) < 0:
-            return None
-        predicate = _SIGNED[predicate]
-    steps = [a - b for a, b in zip(x.steps, y.steps)]
+    predicate = _SIGNED.get(predicate, predicate)
+    steps = x.steps
+    if not y.is_splat:
+        steps = tuple(a - b for a, b in zip(x.steps, y.steps))
     varying = [dim for dim, step in enumerate(steps) if step]
     if not varying:
-        return splat(COMPARISONS[predicate](x.base, y.base), x.shape)
-    if len(varying) > 1 or predicate not in _MIRRORED:
+        return _by_program(predicate, x, y)
+    if len(varying) > 1 or predicate not in ("eq", *MIRRORED):
         return None
-    distance = y.base.astype(np.int64) - x.base.astype(np.int64)
+    distance = _distance(x.base, y.base)
     return _solved(predicate, steps[varying[0]], distance, varying[0], x.shape)
+
+
+def _by_program(predicate: str, x: Affine, y: Affine) -> Affine:
+    """Return a comparison that comes out alike in all lanes of a program."""
+    bits = 1 if x.base.dtype == bool else x.base.dtype.itemsize * 8
+    return splat(comparison_of(predicate, bits)(x.base, y.base), x.shape)
+
+
+def _are_exact(predicate: str, x: Affine, y: Affine) -> bool:
+    """Return whether lanes compare as signed numbers, and so do their differences."""
+    if x.base.dtype == bool or not (x.fits() and y.fits()):
+        return False
+    is_narrow = x.base.dtype.itemsize < _SAFE_SIZE
+    if is_narrow and predicate not in _SIGNED:
+        return True
+    spans = (*x.span(), *y.span())
+    if predicate in _SIGNED and min(spans) < 0:
+        return False
+    return is_narrow or (max(spans) < _SAFE and min(spans) > -_SAFE)
+
+
+def _distance(x: Scalar, y: Scalar) -> Scalar:
+    """Return how far the bases of left lanes lie below those of right ones."""
+    right = y.astype(np.int64) if isinstance(y, np.ndarray) else int(y)
+    if isinstance(x, np.ndarray):
+        return right - x.astype(np.int64)
+    return right - int(x) if x else right
 
 
 def _solved(
@@ -63,7 +83,8 @@ def _solved(
 ) -> Box:
     """Return where ``step * lane`` compares so with a distance."""
     if step < 0:
-        predicate, step, distance = _MIRRORED[predicate], -step, -distance
+        predicate, step = MIRRORED.get(predicate, predicate), -step
+        distance = -distance
     size = shape[dim]
     low: Any = 0
     high: Any = size
@@ -78,8 +99,8 @@ def _solved(
     else:
         lane = _floor(distance, step)
         is_lane = (lane * step == distance) & (lane >= 0) & (lane < size)
-        low = where(is_lane, lane, np.int64(0))
-        high = where(is_lane, lane + 1, np.int64(0))
+        low = where(is_lane, lane, 0)
+        high = where(is_lane, lane + 1, 0)
     lows: list[Any] = [0] * len(shape)
     highs: list[Any] = list(shape)
     lows[dim], highs[dim] = low, high
@@ -87,14 +108,14 @@ def _solved(
 
 
 def _floor(distance: Scalar, step: int) -> Scalar:
-    return distance if step == 1 else distance // np.int64(step)
+    return distance if step == 1 else distance // step
 
 
 def _ceiling(distance: Scalar, step: int) -> Scalar:
-    return distance if step == 1 else -(-distance // np.int64(step))
+    return distance if step == 1 else -(-distance // step)
 
 
 def _clipped(lane: Scalar, size: int) -> Scalar:
     if not isinstance(lane, np.ndarray):
-        return np.int64(min(max(int(lane), 0), size))
-    return np.minimum(np.maximum(lane, np.int64(0)), np.int64(size))
+        return min(max(lane, 0), size)
+    return np.minimum(np.maximum(lane, 0), size)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvzero.executors.footprint.domain import Array, Domain
+from kvzero.executors.footprint.domain import Array, Domain, Scalar
 from kvzero.executors.footprint.frame import Frame, MisstepLog, NotJudgedError
 from kvzero.executors.footprint.ir import Type
 from kvzero.executors.footprint.real_memory import RealMemory, Region
@@ -21,7 +21,6 @@ from kvzero.executors.footprint.shared_atomics import Atomics
 from kvzero.executors.footprint.stores import (
     ByteStore,
     Store,
-    ZeroStore,
     covering,
     linear_ids,
 )
@@ -183,24 +182,32 @@ class LaunchMemory:
             self._report_misaligned(frame, place, flat, active, shape, size)
         return result.astype(bool) if kind.bits == 1 else result
 
-    def load_shared(self, address: int, size: int) -> Any | None:  # Any: of any dtype
-        """Return the element that all programs load from one address, if it is plain.
+    def load_plain(self, addresses: Scalar, size: int) -> Scalar | None:
+        """Return the element that each program loads from its address, if it is plain.
 
         Args:
-            address: The address.
-            size: Bytes of the element.
+            addresses: One number, or one a program.
+            size: Bytes of an element.
 
         Returns:
-            The element; None where `load` has more to do: the memory is not registered,
-            the load is misaligned or to be recorded, or programs stored before it.
+            The elements; None where `load` has more to do: the memory is not registered
+            as a whole, a load is misaligned or to be recorded, or programs stored
+            before it.
         """
         if self.pending or self.keeps_loads or self.atomics.pending:
             return None
-        region = self.case.real.containing(address, address + size)
-        if region is None or address & (size - 1):
+        if isinstance(addresses, np.ndarray):
+            low = int(np.minimum.reduce(addresses, None))
+            high = int(np.maximum.reduce(addresses, None)) + size
+            bits = int(np.bitwise_or.reduce(addresses, None))
+        else:
+            low = bits = int(addresses)
+            high = low + size
+        region = self.case.real.containing(low, high)
+        if region is None or bits & (size - 1):
             return None
-        self.load_extents.add((address, address + size))
-        return region.element(address, size)
+        self.load_extents.add((low, high))
+        return region.elements(addresses, size)
 
     def value_before(
         self, addresses: Int64Array, size: int, place: str
@@ -425,7 +432,7 @@ def find_races(memory: LaunchMemory, log: MisstepLog) -> None:
 
 def stored_zeros(stores: list[Store]) -> Stretches:
     """Return all bytes that the stores set to zero as stretches."""
-    parts = [store.joined() for store in stores if isinstance(store, ZeroStore)]
+    parts = [_full(*store.joined()) for store in stores if store.is_zero]
     if not parts:
         return NO_BYTES
     if len(parts) == 1:
@@ -434,6 +441,14 @@ def stored_zeros(stores: list[Store]) -> Stretches:
         np.concatenate([starts for starts, _ in parts]),
         np.concatenate([ends for _, ends in parts]),
     )
+
+
+def _full(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return stretches without the empty ones, of which some stores have many."""
+    full = ends > starts
+    if np.count_nonzero(full) == len(full):
+        return starts, ends
+    return starts[full], ends[full]
 
 
 def byte_stores(stores: list[Store]) -> list[ByteStore]:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from kvzero.executors.footprint.domain import Array, Scalar
+from kvzero.executors.footprint.domain import Array, Scalar, at_program, some
 from kvzero.executors.footprint.elementwise import Step, over_lanes, plain
-from kvzero.executors.footprint.frame import Frame, at_program
+from kvzero.executors.footprint.frame import Frame
 from kvzero.executors.footprint.ir import Function, Op, Type
 from kvzero.executors.footprint.values import (
     Affine,
@@ -135,7 +135,7 @@ def _check_dim(
         if name != DIVISIBILITY:
             return
         scalar = plain(value)
-        broken = scalar % scalar.dtype.type(number) != 0
+        broken = _no_multiple(scalar, number)
         mark = undefined_of(value)
         if mark is not None:
             broken = broken & ~mark
@@ -151,6 +151,13 @@ def _check_dim(
     if mark is not None:
         broken = broken & ~mark
     _report(frame, place, name, number, lanes, broken)
+
+
+def _no_multiple(values: Scalar, number: int) -> Scalar:
+    """Return which values are no multiples of a number, mostly a power of two."""
+    if number & (number - 1):
+        return values % values.dtype.type(number) != 0
+    return values & values.dtype.type(number - 1) != 0
 
 
 def _affine_keeps(value: Affine, name: str, dim: int, number: int, unit: int) -> bool:
@@ -225,6 +232,8 @@ _WORDS = {
 def _report(
     frame: Frame, place: str, name: str, number: int, values: Scalar, broken: Any
 ) -> None:
+    if not some(broken):
+        return
     function, rule = _WORDS[name]
 
     def text(row: int, col: int) -> str:

@@ -32,8 +32,8 @@ class Region:
         self.start = start
         self.end = start + size
         self._owner = owner
-        raw = (ctypes.c_uint8 * size).from_address(start)
-        self._bytes: NDArray[np.uint8] = np.ctypeslib.as_array(raw)
+        raw: Any = (ctypes.c_uint8 * size).from_address(start)  # Any: untyped
+        self._bytes: NDArray[np.uint8] = np.frombuffer(raw, np.uint8)
         self._views: dict[tuple[int, int], NDArray[Any]] = {}
 
     def read(self, addresses: Int64Array, size: int) -> NDArray[Any]:
@@ -51,9 +51,10 @@ class Region:
             offsets >>= size.bit_length() - 1
         return self._view(size, phase).take(offsets)
 
-    def element(self, address: int, size: int) -> Any:  # Any: of any signed dtype
-        """Return one element of `size` bytes, as a signed integer."""
-        index, phase = divmod(address - self.start, size)
+    def elements(self, addresses: Any, size: int) -> Any:  # Any: numbers or arrays
+        """Return elements at multiples of their `size` bytes, as signed integers."""
+        phase = -self.start % size
+        index = (addresses - (self.start + phase)) >> (size.bit_length() - 1)
         return self._view(size, phase)[index]
 
     def write(self, addresses: Int64Array, values: NDArray[np.uint8]) -> None:
@@ -94,7 +95,7 @@ class RealMemory:
     def add(self, tensor: object) -> Region | None:
         """Register the whole storage of a tensor or the memory of an array."""
         if isinstance(tensor, torch.Tensor):
-            if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+            if not tensor.is_cpu or tensor.layout != torch.strided:
                 return None
             storage = tensor.untyped_storage()
             return self._add(storage.data_ptr(), storage.nbytes(), storage)

@@ -63,7 +63,8 @@ class ZeroStore(_Bounded):
         domain: The programs.
         place: File and line of the store.
         starts: First addresses, int64, shape [1|A, 1|B, *outer].
-        lengths: Bytes from each, of the same shape or one number; 0: not stored.
+        lengths: Bytes from each: an int, or an array that broadcasts to their shape;
+            0: not stored.
     """
 
     is_zero: Literal[True] = True
@@ -84,11 +85,8 @@ class ZeroStore(_Bounded):
 
     def flat(self) -> tuple[Int64Array, Int64Array]:
         """Return first addresses and ends, one item a stretch, empty ones too."""
-        starts, lengths = self.starts, self.lengths
-        if np.shape(lengths) != starts.shape:
-            lengths = np.broadcast_to(lengths, starts.shape)
-        starts = starts.reshape(-1)
-        return starts, starts + np.reshape(lengths, -1)
+        starts = self.starts
+        return starts.reshape(-1), (starts + self.lengths).reshape(-1)
 
     def joined(self) -> tuple[Int64Array, Int64Array]:
         """Return the stretches, with rows that continue the row before joined to it."""

@@ -23,7 +23,7 @@ class Stretches(NamedTuple):
     @property
     def total_bytes(self) -> int:
         """Return the number of bytes in the set."""
-        return int((self.ends - self.starts).sum())
+        return int(np.add.reduce(self.ends - self.starts))
 
     def as_intervals(self) -> Intervals:
         """Return the set as the oracle writes it."""
@@ -44,19 +44,18 @@ class Stretches(NamedTuple):
         """Return the bytes of this set that are not in the other."""
         if not len(self.starts) or not len(other.starts):
             return self
-        if np.array_equal(self.starts, other.starts) and np.array_equal(
-            self.ends, other.ends
-        ):
-            return NO_BYTES
         if other.covers(self):
             return NO_BYTES
         return of_intervals(oracle.subtract(self.as_intervals(), other.as_intervals()))
 
     def covers(self, other: "Stretches") -> bool:
         """Return whether all bytes of the other set are in this one."""
-        index = np.searchsorted(self.starts, other.starts, side="right") - 1
+        if not len(self.starts):
+            return not len(other.starts)
         # Stretches never touch, so that each of the other's lies inside a single one.
-        return bool((index >= 0).all() and (other.ends <= self.ends[index]).all())
+        index = self.starts.searchsorted(other.starts, side="right") - 1
+        inside = (other.ends <= self.ends[index]) & (index >= 0)
+        return bool(np.count_nonzero(inside) == len(inside))
 
     def common(self, other: "Stretches") -> "Stretches":
         """Return the bytes in both sets."""

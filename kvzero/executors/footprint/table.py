@@ -52,11 +52,12 @@ Beyond them it is not judged: {MAX_STEPS:,} operations evaluated for a part of i
 with other values, {MAX_OTHER_BYTES:,} stored bytes other than zero, and any load from
 memory that the subject does not hold in a tensor.
 
-`kvzero fuzz` also caps what it evaluates of one case, at 70,000 programs; `verify` and
-`replay` do not. A turn of a loop counts as the programs that make it, at least
-{TURN_PROGRAMS}, since it takes about as long however few they are. So a loop without
-end stops after 700 turns. A stretch of bytes that a torch operation writes counts as
-a program. Legality of launches is judged at any size.
+`kvzero fuzz` also caps what it evaluates of one case, at 70,000 programs, and `replay`
+and saved cases in pytest at 20,000,000; `verify` does not. A turn of a loop counts as
+the programs that make it, at least {TURN_PROGRAMS}, since it takes about as long
+however few they are. So a loop without end stops after 700 turns. A stretch of bytes
+that a torch operation writes counts as a program. Legality of launches is judged at any
+size.
 """
 
 

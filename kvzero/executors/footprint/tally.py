@@ -10,6 +10,7 @@ from kvzero.executors.footprint.stores import ByteStore, Store
 from kvzero.limits import Grid
 
 _NOBODY = np.zeros((1, 1), bool)
+_EVERYBODY = np.ones((1, 1), bool)
 
 
 @dataclass
@@ -40,30 +41,37 @@ class Tally:
             domain: The programs of the part.
             stores: What they stored; atomics count once, when the launch ends.
         """
-        busy: Array = _NOBODY
-        is_busy = False
         for store in stores:
             if not store.is_atomic:
                 self.stored_bytes += _bytes_of(store)
-            if not is_busy and domain.programs == 1:
-                is_busy = not store.is_empty()
-                busy = np.full((1, 1), is_busy)
-            elif not is_busy:
-                busy = busy | _lifted(_programs_of(store), store.domain, domain)
-                is_busy = bool(busy.all())
-        share = int(np.count_nonzero(busy)) * (domain.programs // busy.size)
-        self.idle_programs += domain.programs - share
+        busy = _busy_programs(domain, stores)
+        share = np.count_nonzero(busy) * (domain.programs // busy.size)
+        self.idle_programs += int(domain.programs - share)
         if self.first_idle is None and share < domain.programs:
             row, col = np.unravel_index(int(np.argmin(busy)), busy.shape)
             self.first_idle = domain.program(int(row), int(col))
+
+
+def _busy_programs(domain: Domain, stores: list[Store]) -> Array:
+    """Return which programs stored anything, shape [1|A, 1|B]."""
+    busy: Array = _NOBODY
+    for store in stores:
+        busy = busy | _lifted(_programs_of(store), store.domain, domain)
+        if np.count_nonzero(busy) == busy.size:
+            break
+    return busy
 
 
 def _bytes_of(store: Store) -> int:
     """Return the bytes of a store, for all programs that make it alike."""
     if isinstance(store, ByteStore):
         return store.values.size * _copies(store.shape, store.domain)
-    whole = store.starts.shape
-    total = int(np.sum(store.lengths)) * (store.starts.size // np.size(store.lengths))
+    whole, lengths = store.starts.shape, store.lengths
+    if isinstance(lengths, int):
+        total = lengths * store.starts.size
+    else:
+        each = int(np.add.reduce(lengths, None))
+        total = each * (store.starts.size // lengths.size)
     return total * _copies((whole[0], whole[1]), store.domain)
 
 
@@ -78,7 +86,9 @@ def _programs_of(store: Store) -> Array:
         rows, cols = store.rows, store.cols
         busy[rows, cols] = True
         return busy
-    stored: Array = np.atleast_2d(over_lanes(np.asarray(store.lengths) > 0))
+    if isinstance(store.lengths, int):
+        return _EVERYBODY if store.lengths else _NOBODY
+    stored: Array = over_lanes(store.lengths > 0)
     return stored
 
 

@@ -93,7 +93,9 @@ class Affine:
 
     def fits(self) -> bool:
         """Return whether certainly no lane has wrapped."""
-        return self.base.dtype == bool or fits_in(self.base.dtype, self.span())
+        if self.is_splat or self.base.dtype == bool:
+            return True
+        return fits_in(self.base.dtype, self.span())
 
 
 @cache
@@ -174,7 +176,7 @@ def where(condition: Scalar, first: Scalar, second: Scalar) -> Scalar:
 def wrapped(value: int, bits: int) -> int:
     """Return an int as two's complement of so many bits leaves it."""
     half = 1 << (bits - 1)
-    return (value + half) % (2 * half) - half
+    return value if -half <= value < half else (value + half) % (2 * half) - half
 
 
 def check_size(*shapes: tuple[int, ...]) -> None:

@@ -69,7 +69,7 @@ class ArenaWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch h
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:  # Any: what the operation returns
-        if func.is_view or not any(map(self._is_watched, _tensors(args, kwargs))):
+        if func.is_view or not self._any_watched(args, kwargs):
             return func(*args, **kwargs)
         written = [t for t in _written(func, args, kwargs) if self._is_watched(t)]
         if self._is_followed(func, args, kwargs):
@@ -81,7 +81,7 @@ class ArenaWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch h
     ) -> bool:
         """Note what an operation writes, or its name."""
         try:
-            others = any(map(self._is_watched, _tensors(args[1:], kwargs)))
+            others = self._any_watched(args[1:], kwargs)
             if others or not all(map(self._is_watched, _tensors(args[:1], {}))):
                 raise NotJudgedError(str(func.name()))
             for write in writes_of(func, args, kwargs):
@@ -91,8 +91,11 @@ class ArenaWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch h
             return False
         return True
 
+    def _any_watched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        return any(map(self._is_watched, _tensors(args, kwargs)))
+
     def _is_watched(self, tensor: torch.Tensor) -> bool:
-        if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+        if not tensor.is_cpu or tensor.layout != torch.strided:
             return False
         return tensor.untyped_storage().data_ptr() in self._addresses
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from triton.runtime import interpreter
 
-from kvzero.triton_internals import TRITON_VERSION, dry_driver
+from kvzero.executors.interpreter import mend_loop_bounds
+from kvzero.triton_internals import dry_driver
 from tests.executors.footprint.random_kernels import TABLE
 from tests.executors.footprint.random_stages import stages
 
@@ -91,24 +91,10 @@ def in_one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' ... '.join(ends)}"
 
 
-def mend_indices() -> None:
-    """Let scalars of Triton 3.6's interpreter count loops under NumPy 2.4 and newer.
-
-    It makes an int of an array with one element, which NumPy no longer allows.
-    """
-    original = interpreter._patch_lang_tensor
-
-    def patched(tensor: Any, scope: Any) -> None:  # Any: Triton has no types
-        original(tensor, scope)
-        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
-
-    interpreter._patch_lang_tensor = patched
-
-
 def serve(way: str) -> None:
     """Answer requests until the input ends; what kernels print goes nowhere."""
-    if way == "interpreter" and TRITON_VERSION.startswith("3.6."):
-        mend_indices()
+    if way == "interpreter":
+        mend_loop_bounds()
     answers = os.fdopen(os.dup(1), "w")
     with Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), 1)

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kvzero.executors.footprint.arithmetic import BINARY, CASTS, COMPARISONS
+from kvzero.executors.footprint.arithmetic import (
+    BINARY,
+    CASTS,
+    COMPARISONS,
+    binary_of,
+    comparison_of,
+)
 from kvzero.executors.footprint.values import wrapped
 
 WIDTHS = (1, 8, 16, 32, 64)
@@ -86,7 +92,7 @@ def test_operation_wraps_at_its_width(name: str, x: int, y: int, bits: int) -> N
     left, right = typed(x, bits), typed(y, bits)
     if name in SHIFTS:
         right = typed(y % bits, bits)
-    rule = BINARY[name]
+    rule = binary_of(name, bits)
     with np.errstate(all="ignore"):
         if rule.trap is not None and rule.trap(left, right):
             return
@@ -146,7 +152,7 @@ def test_comparison_orders_by_its_signedness(
     left, right = typed(x, bits), typed(y, bits)
     convert = as_unsigned if predicate.startswith("u") else as_signed
     exact = ORDER[predicate[-2:]](convert(left, bits), convert(right, bits))
-    assert bool(COMPARISONS[predicate](left, right)) == exact
+    assert bool(comparison_of(predicate, bits)(left, right)) == exact
 
 
 @given(x=operands, bits=st.sampled_from(WIDTHS), wide=st.sampled_from((8, 16, 32, 64)))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvzero.executors.footprint.arithmetic import BINARY, COMPARISONS
-from kvzero.executors.footprint.domain import Array, Scalar, pick_where
+from kvzero.executors.footprint.domain import Array, Scalar, agreed, pick_where
 from kvzero.executors.footprint.elementwise import selected, tensor_binary
 from kvzero.executors.footprint.lanes import compared
 from kvzero.executors.footprint.values import (
@@ -134,3 +134,23 @@ def test_part_of_a_value_depends_on_rows_or_columns_as_the_value_does(
         part = np.broadcast_to(pick.take(array), pick.shape((3, 2)))
         expected = np.broadcast_to(array, (3, 2))[full]
         np.testing.assert_array_equal(part.reshape(-1), expected)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=6))
+def test_programs_agree_where_all_of_them_say_the_same(flags: list[bool]) -> None:
+    said = set(flags)
+    assert agreed(np.array(flags)[:, None]) is (None if len(said) == 2 else flags[0])
+    assert agreed(np.bool_(flags[0])) is flags[0]
+
+
+@pytest.mark.parametrize("predicate", sorted(COMPARISONS))
+@given(x=affine_lanes((8,)), base=numbers)
+def test_lanes_compared_with_a_number_equal_lanes_compared_one_by_one(
+    predicate: str, x: Affine, base: int
+) -> None:
+    bound = Affine(np.int32(base), (0,), (8,))
+    with np.errstate(all="ignore"):
+        mask = compared(predicate, x, bound)
+        exact = COMPARISONS[predicate](whole(written_out(x)), np.int32(base))
+        if mask is not None:
+            np.testing.assert_array_equal(whole(written_out(mask)), exact)
