@@ -49,8 +49,8 @@ RETRIES = 2
 
 
 DEVICE_POOL_BYTES = 2**26
-"""Most memory of a case drawn for a GPU, which is filled and compared byte by byte; the
-footprint draws pools of any size."""
+"""Most memory of a case drawn for a GPU or the host, which is filled and compared byte
+by byte; the footprint draws pools of any size."""
 DEVICE_CHUNKS = 2**22
 """About how many 4-KiB chunks a case drawn for a GPU may have to zero: what is beyond
 takes seconds there, and the footprint judges launches of any size."""
@@ -71,6 +71,10 @@ def cases_for(judge: Judge, target: str | None = None) -> SearchStrategy[Case]:
             max_programs_hint=DEVICE_CHUNKS,
         )
     platforms = PLATFORMS if target is None else (target,)
+    if judge.executor.name == "host":
+        return cases(
+            contract=contract, platforms=platforms, max_bytes=DEVICE_POOL_BYTES
+        )
     return cases(contract=contract, platforms=platforms)
 
 
@@ -243,7 +247,7 @@ class Fuzzer:
         """Judge a case; an error of the harness names the case that showed it."""
         try:
             return self.judge(case)
-        except Exception as error:
+        except Exception as error:  # any: it is raised again
             error.add_note(f"The case: {json.dumps(encode_case(case))}")
             raise
 

@@ -11,7 +11,13 @@ from kvzero.case import Case
 from kvzero.executors import Executor
 from kvzero.observation import Observation
 from kvzero.properties.registry import judge
-from kvzero.properties.verdict import Broken, Identity, Result, Violation
+from kvzero.properties.verdict import (
+    Broken,
+    Identity,
+    NotJudged,
+    Result,
+    Violation,
+)
 from kvzero.subjects.protocol import Subject
 
 
@@ -33,6 +39,11 @@ class Judged:
         """Return all violations, those of the first broken property first."""
         broken = (result for result in self.results if isinstance(result, Broken))
         return tuple(violation for result in broken for violation in result.violations)
+
+    def says_of(self, name: str | None) -> bool:
+        """Return whether a property was judged."""
+        judged = (r for r in self.results if not isinstance(r, NotJudged))
+        return any(result.property == name for result in judged)
 
 
 @dataclass

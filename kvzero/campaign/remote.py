@@ -74,7 +74,7 @@ class RemoteSlot:
 
     Attributes:
         index: Counts the workers of the campaign from 0.
-        worker: The worker's number over all shards.
+        worker: The worker's number.
         state: What goes on here, in one word.
         pid: None: its processes are elsewhere.
         resident_bytes: Memory that it takes on this machine.

@@ -25,7 +25,7 @@ from kvzero.case import Case
 from kvzero.casefile import read_case_file
 from kvzero.errors import EnvironmentMissingError
 from kvzero.executors import executor_named
-from kvzero.executors.device import MOST_GAP_BYTES
+from kvzero.executors.device import MOST_GAP_BYTES, device_available
 from kvzero.memory import place
 from kvzero.properties.terms import outside_contract
 from kvzero.subjects.registry import find_subject
@@ -206,7 +206,10 @@ def sanitize(
     Raises:
         EnvironmentMissingError: There is no GPU or no tool, or it does not work here.
     """
-    executor_named("device")
+    if not device_available():
+        raise EnvironmentMissingError(
+            "compute-sanitizer needs an NVIDIA GPU, but torch finds none here"
+        )
     program = sanitizer_path()
     chosen = chosen_cases(files, subject)
     results = [run_tool(program, tool, chosen, subject) for tool in tools]

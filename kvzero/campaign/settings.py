@@ -1,11 +1,11 @@
 """What a campaign does, as plain data: it travels to workers, files and machines.
 
-Every random choice follows from ``(seed, worker, batch)``. Workers are numbered over
-all shards of a campaign, so two shards never draw the same cases.
+Every random choice follows from ``(seed, worker, batch)``. Campaigns with one seed and
+other numbers of workers never draw the same cases.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_type_hints
@@ -31,7 +31,7 @@ class Settings:
         executor: Name of the executor.
         seed: Every random choice follows from it.
         workers: Processes that draw and judge cases at the same time.
-        first_worker: Number of the first of them; other shards have the others.
+        first_worker: Number of the first of them.
         seconds: Time for finding, or None.
         cases: Cases that all workers draw together, or None.
         max_failures: Distinct failures after which no more are looked for, or None.
@@ -66,7 +66,7 @@ class Settings:
         """Return how many cases the worker of an index draws; None: no limit.
 
         Args:
-            index: Counts the workers of this shard from 0.
+            index: Counts the workers from 0.
         """
         if self.cases is None:
             return None
@@ -83,14 +83,6 @@ class Settings:
         return Isolation(
             self.case_seconds, self.case_bytes, environment=self.environment(index)
         )
-
-    def of_shard(self, shard: int, shards: int = 1) -> "Settings":
-        """Return the settings of one of several shards that share the cases."""
-        mine = None
-        if self.cases is not None:
-            mine = self.cases // shards + (shard < self.cases % shards)
-        first = self.first_worker + shard * self.workers
-        return replace(self, first_worker=first, cases=mine)
 
     def as_json(self) -> Json:
         """Return the settings as plain data."""

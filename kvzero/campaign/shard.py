@@ -69,13 +69,16 @@ def identity_digest(identity: Identity) -> str:
 def judge_for(settings: Settings) -> Judge:
     """Return a judge that runs cases in this very process."""
     cap = settings.max_programs
-    executor = LeakWatch(executor_in_process(settings.executor, max_programs=cap))
+    executor = executor_in_process(
+        settings.executor, max_programs=cap, memory_bytes=settings.case_bytes
+    )
     fallback = None
     if settings.executor == "device":
         fallback = executor_in_process("footprint", max_programs=cap)
     known = tuple(known_from_json(each) for each in settings.known)
     subject = find_subject(settings.subject)
-    return Judge(subject, executor, fallback, settings.strict_cost, known)
+    watch = LeakWatch(executor)
+    return Judge(subject, watch, fallback, settings.strict_cost, known)
 
 
 class Shard:

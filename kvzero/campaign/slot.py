@@ -79,7 +79,7 @@ class Slot:
 
     Attributes:
         index: Counts the workers of the campaign from 0.
-        worker: The worker's number over all shards.
+        worker: The worker's number.
         state: What goes on here, in one word.
     """
 

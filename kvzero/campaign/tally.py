@@ -1,7 +1,8 @@
 """What a run has judged so far, and the exit code that follows from it.
 
 Nothing judged is never green: a run in which no case was judged, or no case's bytes,
-ends with exit code 5.
+ends with exit code 5. Of a saved case it is enough to judge the property that it was
+saved for: a launch may show that where the bytes are beyond the cap.
 """
 
 from collections import Counter
@@ -46,9 +47,24 @@ class Found:
 
 @dataclass
 class Tally:
-    """Counts of one run of one subject."""
+    """Counts of one run of one subject.
+
+    Attributes:
+        cases: Cases that were run.
+        answered: Saved cases of which the property that they were saved for was judged.
+        launches: Launches that were seen.
+        programs: Programs of launches, warm-ups excepted.
+        idle_programs: Programs that stored nothing, where single stores are seen.
+        narrowest_store_bytes: Bytes of the narrowest store; 0: none was seen.
+        judged: Cases in which each property was judged.
+        not_judged: Cases by property that was not judged, and the reason.
+        found: Distinct violations.
+        environments: Cases by executor, semantics and versions.
+        largest: The largest launch, warm-ups excepted.
+    """
 
     cases: int = 0
+    answered: int = 0
     launches: int = 0
     programs: int = 0
     idle_programs: int = 0
@@ -105,7 +121,7 @@ class Tally:
         kinds = {found.violation.kind for found in counted}
         if kinds & ({"fault", "refusal"} | ({"cost"} if strict_cost else set())):
             return EXIT_FAULT
-        if not any(self.judged[name] for name in BYTE_PROPERTIES):
+        if not self.answered and not any(self.judged[name] for name in BYTE_PROPERTIES):
             return EXIT_NOTHING_JUDGED
         return EXIT_OK
 

@@ -15,6 +15,10 @@ from kvzero.subjects.protocol import Contract
 
 OnCase = Callable[[Tally], None]
 
+REPLAYED_PROGRAMS = 20_000_000
+"""Programs evaluated for one saved case, some seconds of the footprint. Fuzzing shows
+what it finds in far fewer, or in a launch, and launches are judged at any size."""
+
 
 def spread_ids(count: int, num_blocks: int) -> IdRun:
     """Return `count` distinct ids spread evenly over a pool, the last id first.
@@ -45,11 +49,19 @@ def preset_case(preset: Preset, platform: str = "cuda:90") -> Case:
 
 
 class Given(NamedTuple):
-    """A case to verify, and the command that runs it again, without the subject."""
+    """A case to verify.
+
+    Attributes:
+        case: The case.
+        command: What runs it again, without the subject.
+        file: The file that it is from.
+        property: The property that it was saved for.
+    """
 
     case: Case
     command: str
     file: str | None = None
+    property: str | None = None
 
 
 def preset_cases(name: str) -> list[Given]:
@@ -63,14 +75,16 @@ def preset_cases(name: str) -> list[Given]:
 
 def on_target(given_case: Given, target: str) -> Given:
     """Return a case to verify for another platform than its own."""
-    case, command, file = given_case
-    command = command if file is None else f"kvzero verify {file}"
-    return Given(replace(case, platform=target), f"{command} --target {target}", file)
+    file = given_case.file
+    command = given_case.command if file is None else f"kvzero verify {file}"
+    case = replace(given_case.case, platform=target)
+    return given_case._replace(case=case, command=f"{command} --target {target}")
 
 
 def given(file: CaseFile) -> Given:
     """Return the case of a file."""
-    return Given(file.case, f"kvzero replay {file.path}", str(file.path))
+    saved_for = file.found.property if file.found else None
+    return Given(file.case, f"kvzero replay {file.path}", str(file.path), saved_for)
 
 
 def case_files(paths: Iterable[Path]) -> list[CaseFile]:
@@ -108,15 +122,16 @@ def verify(judge: Judge, cases: Iterable[Given], on_case: OnCase) -> Tally:
         on_case: Called after each, for progress.
     """
     tally = Tally()
-    for case, command, file in cases:
+    for each in cases:
         # How ids arrive is part of a file's case, and no part of a preset.
-        taken = case if file else _as_taken(case, judge.subject.contract)
+        taken = each.case if each.file else _as_taken(each.case, judge.subject.contract)
         judged = judge(taken)
         tally.add(judged)
+        tally.answered += judged.says_of(each.property)
         for violation in judged.violations:
             found = tally.found[violation.identity]
             if found.judged is judged:
-                found.file = file
-                found.replay = f"{command} --subject {judge.subject.name}"
+                found.file = each.file
+                found.replay = f"{each.command} --subject {judge.subject.name}"
         on_case(tally)
     return tally

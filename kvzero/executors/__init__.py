@@ -64,13 +64,16 @@ def executor_named(
     return IsolatedExecutor(name, max_programs=max_programs, isolation=isolation)
 
 
-def executor_in_process(name: str, *, max_programs: int | None = None) -> Executor:
+def executor_in_process(
+    name: str, *, max_programs: int | None = None, memory_bytes: int | None = None
+) -> Executor:
     """Return the executor of a name, to run in this very process.
 
     Args:
         name: One of `EXECUTOR_NAMES`; the host executor wants a process that was
             started with ``TRITON_INTERPRET=1``.
         max_programs: As for `executor_named`.
+        memory_bytes: Resident memory that this process may take, if it is limited.
 
     Raises:
         EnvironmentMissingError: It needs a GPU and there is none.
@@ -82,7 +85,7 @@ def executor_in_process(name: str, *, max_programs: int | None = None) -> Execut
     if name == "host":
         from kvzero.executors.host import HostExecutor
 
-        return HostExecutor(max_programs=max_programs)
+        return HostExecutor(max_programs=max_programs, memory_bytes=memory_bytes)
     from kvzero.executors.device import DeviceExecutor
 
     return DeviceExecutor()

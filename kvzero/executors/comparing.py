@@ -70,15 +70,26 @@ class Comparison:
             may: Other positions that may be zero.
         """
         may = union(may, self._unknown)
-        pieces = range(len(self.memory.pieces))
-        counts = [self._masks(index, must, may).counts() for index in pieces]
-        rows: list[list[int]] = torch.stack(counts).tolist() if counts else []
+        rows = self._counts(must, may)
         missed = self._wrong(rows, 1, must, may)
         touched = self._wrong(rows, 2, must, may)
         changed = sum(row[0] for row in rows)
         if changed:
             self._remember(rows, must, may)
         return Difference(changed, missed, touched)
+
+    def _counts(self, must: Intervals, may: Intervals) -> list[list[int]]:
+        """Return the counts of each piece."""
+        pieces = range(len(self.memory.pieces))
+        # One tensor for all: a small one a piece would lie between the masks, and the
+        # heap could not use again, or give back, what they leave.
+        counts = torch.empty(
+            (len(pieces), 3), dtype=torch.int64, device=self.memory.content.device
+        )
+        for index in pieces:
+            counts[index] = self._masks(index, must, may).counts()
+        rows: list[list[int]] = counts.tolist()
+        return rows
 
     def _masks(self, index: int, must: Intervals, may: Intervals) -> _Masks:
         begin, end = self.memory.pieces[index]

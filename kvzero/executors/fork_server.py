@@ -8,12 +8,13 @@ child when this end of its lifeline closes, and itself leaves when its socket do
 """
 
 import os
+import re
 import socket
 import subprocess
 import sys
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
@@ -33,7 +34,10 @@ KILL_SECONDS = 10.0
 """Time for the system to end a killed child and to give its memory back."""
 WATCH_SECONDS = 0.02
 """Time between two looks at a child's memory: a core fills some 40 MB in it."""
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+MOST_PATIENCE = 10.0
+"""How many times a deadline may pass on the clock while the child waits for a CPU: so
+much for a machine with ten times as much to do as it can."""
+_OWN = re.compile("RssAnon:|RssShmem:")
 _FORKABLE = {
     # A process with threads must not be forked, and one that has started CUDA neither.
     "MKL_NUM_THREADS": "1",
@@ -176,12 +180,27 @@ class Child:
 
     @property
     def resident_bytes(self) -> int:
-        """Return the memory that it takes now; 0 once it is dead."""
+        """Return the memory of its own that it takes now; 0 once it is dead.
+
+        Pages of files are not counted: they are everyone's, the system can drop them,
+        and how many of a library's are mapped depends on what other processes read.
+        """
         try:
-            pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
-        except (OSError, IndexError):
+            lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        except OSError:
             return 0
-        return int(pages) * _PAGE_BYTES
+        return sum(int(line.split()[1]) for line in lines if _OWN.match(line)) * 1024
+
+    @property
+    def starved_seconds(self) -> float:
+        """Return how long it could have run and had no CPU; 0 where Linux cannot tell.
+
+        Its first thread's time, which is the one that answers.
+        """
+        try:
+            return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[1]) / 1e9
+        except (OSError, IndexError):
+            return 0.0
 
     def ask(
         self,
@@ -194,18 +213,19 @@ class Child:
 
         Args:
             message: JSON.
-            deadline_seconds: Time for the answer.
+            deadline_seconds: Time for the answer. Sleeping counts, and waiting for a
+                GPU; not waiting for a CPU that others use, up to `MOST_PATIENCE`.
             memory_bytes: Resident memory that it may take meanwhile, or None.
 
         Raises:
             ChildGoneError: It died, or was ended because it broke a rule.
         """
-        deadline = monotonic() + deadline_seconds
+        is_over = self._deadline(deadline_seconds)
         self.channel.socket.settimeout(deadline_seconds)
         try:
             self.channel.send(message)
-            while not self._answered(deadline):
-                if monotonic() >= deadline:
+            while not self._answered():
+                if is_over():
                     raise TimeoutError
                 self._check_memory(memory_bytes)
             return self.channel.take()
@@ -227,14 +247,25 @@ class Child:
             self._told(KILL_SECONDS)
         self._close()
 
-    def _answered(self, deadline: float) -> bool:
+    def _deadline(self, seconds: float) -> Callable[[], bool]:
+        """Return what says whether a deadline that begins now is over."""
+        began, starved = monotonic(), self.starved_seconds
+
+        def is_over() -> bool:
+            passed = monotonic() - began
+            if passed < seconds or passed >= seconds * MOST_PATIENCE:
+                return passed >= seconds
+            return passed - (self.starved_seconds - starved) >= seconds
+
+        return is_over
+
+    def _answered(self) -> bool:
         """Return whether the answer is there, after waiting a moment for it."""
         if self.channel.has_message:
             return True
         with DefaultSelector() as selector:
             selector.register(self.channel.socket, EVENT_READ)
-            wait = min(WATCH_SECONDS, max(deadline - monotonic(), 0))
-            return bool(selector.select(wait)) and self.channel.read()
+            return bool(selector.select(WATCH_SECONDS)) and self.channel.read()
 
     def _check_memory(self, memory_bytes: int | None) -> None:
         if memory_bytes is None:

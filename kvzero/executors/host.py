@@ -9,18 +9,20 @@ import torch
 import triton
 
 from kvzero.case import Case
-from kvzero.errors import EnvironmentMissingError
 from kvzero.executors.arena import Arena
-from kvzero.executors.interpreter import capped_interpreter
+from kvzero.executors.interpreter import capped_interpreter, mend_loop_bounds
+from kvzero.executors.leaks import resident_bytes
 from kvzero.executors.real_memory import Bench, run_on_memory
 from kvzero.memory import place
-from kvzero.observation import Observation
+from kvzero.observation import EVERY_PROPERTY, Observation
 from kvzero.subjects.protocol import Subject
 
 MAX_PROGRAMS = 20_000
 """Programs of a case that are interpreted at most: about half a minute."""
 MAX_BYTES = 2**30
 """Memory of a case: poison is written at about 300 MB/s on one core."""
+WORKING_BYTES = 2**27
+"""Memory that a case takes besides: what interprets, and masks of a piece."""
 PIECE_BYTES = 2**22
 """Bytes compared at once: what a core's cache holds of them."""
 MOST_GAP_BYTES = 2**20
@@ -44,14 +46,23 @@ class HostExecutor:
 
     name = "host"
 
-    def __init__(self, *, max_programs: int | None = None) -> None:
+    def __init__(
+        self, *, max_programs: int | None = None, memory_bytes: int | None = None
+    ) -> None:
         """Prepare; memory is had with the first case.
 
         Args:
             max_programs: Programs of a case that are interpreted at most, if that is
                 less than `MAX_PROGRAMS`.
+            memory_bytes: Resident memory that this process may take, if it is limited:
+                what a case itself needs is no fault of a subject's.
         """
+        mend_loop_bounds()
         self._max_programs = min(max_programs or MAX_PROGRAMS, MAX_PROGRAMS)
+        self._max_bytes = MAX_BYTES
+        if memory_bytes is not None:
+            left = memory_bytes - resident_bytes() - WORKING_BYTES
+            self._max_bytes = max(0, min(MAX_BYTES, left))
         arena = Arena(
             torch.device("cpu"), most_gap_bytes=MOST_GAP_BYTES, piece_bytes=PIECE_BYTES
         )
@@ -63,18 +74,21 @@ class HostExecutor:
     def fits(self, case: Case) -> bool:
         """Return whether the case's memory can be had here in reasonable time."""
         addresses = place(case, most_gap_bytes=MOST_GAP_BYTES)
-        return addresses.total_bytes <= MAX_BYTES
+        return addresses.total_bytes <= self._max_bytes
 
     def run(self, subject: Subject, case: Case) -> Observation:
-        """Return what the subject did on the case.
-
-        Raises:
-            EnvironmentMissingError: The case's memory does not fit.
-        """
+        """Return what the subject did on the case; a larger one is not judged."""
         if not self.fits(case):
-            raise EnvironmentMissingError(
-                f"case beyond {MAX_BYTES} B, but the host executor takes no larger "
-                f"one: use --executor footprint"
+            reason = (
+                f"a case beyond {self._max_bytes:,} B of memory, which is this "
+                f"executor's cap"
+            )
+            return Observation(
+                subject.name,
+                self.name,
+                self._bench.semantics,
+                self._bench.environment,
+                not_judged=((EVERY_PROPERTY, reason), *BLIND_TO),
             )
         with capped_interpreter(self._max_programs):
             return run_on_memory(self._bench, subject, case)

@@ -1,11 +1,13 @@
 """Triton's interpreter under a cap: each program of a launch costs about 1.4 ms there.
 
 The interpreter has no launcher to record and no hook before a launch, so the one class
-that walks its grid is wrapped while a case runs.
+that walks its grid is wrapped while a case runs. What an old one cannot do under a new
+NumPy is mended.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -14,6 +16,24 @@ from triton.runtime import interpreter
 
 from kvzero.errors import EnvironmentMissingError
 from kvzero.executors.real_memory import NotJudgedError
+
+
+@cache
+def mend_loop_bounds() -> None:
+    """Let a scalar bound a loop in this process, whatever NumPy there is.
+
+    Triton 3.6's interpreter makes an int of an array with one element, as newer ones do
+    not: NumPy refuses that from 2.4 on, and ``range(n)`` raises.
+    """
+    if not triton.__version__.startswith("3.6."):
+        return
+    original = interpreter._patch_lang_tensor  # noqa: SLF001 - 3.6 has it, for certain
+
+    def patched(tensor: Any, scope: Any) -> None:  # Any: Triton has no types
+        original(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    interpreter._patch_lang_tensor = patched  # noqa: SLF001 - as above
 
 
 @contextmanager

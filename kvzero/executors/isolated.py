@@ -94,8 +94,12 @@ class IsolatedExecutor:
         """
         self.name = name
         self.deaths = 0
-        self._arguments = {"name": name, "max_programs": max_programs}
         self._isolation = isolation or Isolation()
+        self._arguments = {
+            "name": name,
+            "max_programs": max_programs,
+            "memory_bytes": self._isolation.memory_bytes,
+        }
         self._child: Child | None = None
         self._served = 0
         self._journal: Journal | None = None
@@ -134,8 +138,8 @@ class IsolatedExecutor:
         """Return what the subject did on the case, or how the worker died of it.
 
         Raises:
-            EnvironmentMissingError: The case's memory does not fit, there is no GPU, or
-                no worker can be started.
+            EnvironmentMissingError: The case does not fit the GPU, there is none, or no
+                worker can be started.
             SubjectError: The worker cannot find the subject by its name.
         """
         name = importable_name(subject)

@@ -74,7 +74,16 @@ def serve(channel: Channel, arguments: Json) -> None:
         except KvzeroError as error:
             channel.send(_error(type(error).__name__, str(error), []))
             continue
-        channel.send(worker.answer(request))
+        _send(channel, worker.answer(request))
+
+
+def _send(channel: Channel, answer: Json) -> None:
+    """Send an answer; one that is no JSON is a bug of ours, and no death either."""
+    try:
+        channel.send(answer)
+    except (TypeError, ValueError) as error:
+        text = f"an answer that is no JSON: {error}"
+        channel.send(_error("InternalError", text, []))
 
 
 def _error(name: str, message: str, notes: list[str]) -> Json:

@@ -77,7 +77,7 @@ class LiveTrial:
                 comparison.after_call(storage.must, storage.may)
                 for comparison, storage in zip(comparisons, self.storages)
             )
-        except BaseException:
+        except BaseException:  # raised again, once the memory is as it was
             # On a dead device there is nothing to put back, and its error says more.
             with suppress(RuntimeError):
                 self._put_back(copies, zeroed=False)

@@ -200,7 +200,7 @@ def open_session(executor: str, subject: Subject, case: Case) -> Session:
 
         return FootprintSession(subject, case)
     if executor == "host":
-        _check_interpreter(subject)
+        _prepare_interpreter(subject)
         return RealSession(subject, case, torch.device("cpu"))
     if not torch.cuda.is_available():
         raise EnvironmentMissingError(
@@ -209,10 +209,15 @@ def open_session(executor: str, subject: Subject, case: Case) -> Session:
     return RealSession(subject, case, torch.device("cuda", torch.cuda.current_device()))
 
 
-def _check_interpreter(subject: Subject) -> None:
+def _prepare_interpreter(subject: Subject) -> None:
+    if not subject.contract.uses_triton:
+        return
     import triton
 
-    if subject.contract.uses_triton and not triton.knobs.runtime.interpret:
+    from kvzero.executors.interpreter import mend_loop_bounds
+
+    mend_loop_bounds()
+    if not triton.knobs.runtime.interpret:
         raise EnvironmentMissingError(
             f"executor='host', but {subject.name} launches Triton kernels, which this "
             f"process does not interpret: start it with TRITON_INTERPRET=1"

@@ -185,14 +185,6 @@ def test_settings_travel_as_plain_data() -> None:
     assert settings_from_json(json.loads(json.dumps(settings.as_json()))) == settings
 
 
-def test_shards_share_cases_and_no_seed() -> None:
-    settings = Settings(cases=10, workers=2)
-    shards = [settings.of_shard(shard, 3) for shard in range(3)]
-    shares = [s.share(i) or 0 for s in shards for i in range(2)]
-    assert sum(shares) == 10
-    assert [s.first_worker for s in shards] == [0, 2, 4]
-
-
 def test_an_event_log_goes_on_behind_a_torn_line(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "events.jsonl"
     EventLog(path).write("start", 0.0, {})

@@ -1,12 +1,18 @@
 from collections.abc import Callable
+from itertools import count
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kvzero.campaign.fuzz import Budget, Fuzzer, batch_seed
+from kvzero.campaign.fuzz import Budget, Fuzzer, batch_seed, cases_for
 from kvzero.campaign.judging import Judge
 from kvzero.campaign.tally import Tally
 from kvzero.case import Case
+from kvzero.executors.host import HostExecutor
 from kvzero.strategies import cases
+
+from .conftest import SUBJECT
 
 JudgeOf = Callable[[Callable[[Case], bool]], Judge]
 
@@ -29,10 +35,22 @@ def test_fuzz_judges_as_many_cases_as_asked(judge_of: JudgeOf) -> None:
     assert tally.found == {}
 
 
-def test_fuzz_stops_when_the_time_is_up(judge_of: JudgeOf) -> None:
+@given(st.data())
+def test_cases_for_the_host_fit_it(data: st.DataObject) -> None:
+    host = HostExecutor()
+    case = data.draw(cases_for(Judge(SUBJECT, host)))
+    assert host.fits(case)
+
+
+def test_fuzz_stops_when_the_time_is_up(
+    judge_of: JudgeOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = count()  # the time is how often it was looked at, whatever else runs here
+    monkeypatch.setattr("kvzero.campaign.fuzz.monotonic", lambda: next(ticks))
     judge = judge_of(lambda _: False)
-    tally = Fuzzer(judge, cases(), 0, Budget(seconds=0.3), quiet).run()
-    assert 0 < tally.cases < 10_000
+    budget = Budget(seconds=100, started=0.0)
+    tally = Fuzzer(judge, cases(), 0, budget, quiet).run()
+    assert 0 < tally.cases < 100
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from .conftest import Kvzero
 pytestmark = pytest.mark.slow  # starts a fork server, and workers for every death
 WILD = Path(__file__).parents[1] / "executors"
 SHRINK_SECONDS = 0.5
-LIMITS = ("--case-deadline", "60s", "--case-memory", "2000")
+LIMITS = ("--case-deadline", "60s", "--case-memory", "800")
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def wild(monkeypatch: pytest.MonkeyPatch) -> None:
     ("executor", "subject", "what"),
     [
         ("footprint", "SEGFAULT", "killed-by-sigsegv"),
-        ("footprint", "ABORT", "killed-by-sigabrt"),
+        ("host", "ABORT", "killed-by-sigabrt"),
     ],
 )
 def test_a_harm_is_found_shrunk_saved_and_replayed(

@@ -1,5 +1,6 @@
 """Subjects written in torch alone, for tests of executors on CPU memory."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -26,13 +27,18 @@ class Plain:
         for block in block_ids:
             self.zero_block(int(block))
 
-    def zero_block(self, block: int) -> None:
+    def pages(self, block: int) -> Iterator[tuple[torch.Tensor, int, int]]:
+        """Yield each page of a block: its tensor, where it begins and where it ends."""
         table = self.pool.layout.table
         for index in range(len(table)):
             segment = table.segment(index)
             first = segment.offset_bytes + block * segment.stride_bytes
-            page = slice(first, first + segment.page_bytes)
-            self.pool.tensors[segment.allocation][page] = 0
+            tensor = self.pool.tensors[segment.allocation]
+            yield tensor, first, first + segment.page_bytes
+
+    def zero_block(self, block: int) -> None:
+        for tensor, first, end in self.pages(block):
+            tensor[first:end] = 0
 
 
 class LongPages(Plain):
@@ -40,12 +46,7 @@ class LongPages(Plain):
 
     def zero_block(self, block: int) -> None:
         super().zero_block(block)
-        table = self.pool.layout.table
-        for index in range(len(table)):
-            segment = table.segment(index)
-            end = segment.offset_bytes + block * segment.stride_bytes
-            end += segment.page_bytes
-            tensor = self.pool.tensors[segment.allocation]
+        for tensor, _, end in self.pages(block):
             beyond = tensor.as_strided((1,), (1,), tensor.storage_offset() + end)
             beyond.fill_(0)
 
@@ -54,26 +55,17 @@ class ShortPages(Plain):
     """Leaves the last byte of each page."""
 
     def zero_block(self, block: int) -> None:
-        table = self.pool.layout.table
-        for index in range(len(table)):
-            segment = table.segment(index)
-            first = segment.offset_bytes + block * segment.stride_bytes
-            page = slice(first, first + segment.page_bytes - 1)
-            self.pool.tensors[segment.allocation][page] = 0
+        for tensor, first, end in self.pages(block):
+            tensor[first : end - 1] = 0
 
 
 class Multiplies(Plain):
     """Zeroes by `x * 0`, in bfloat16."""
 
     def zero_block(self, block: int) -> None:
-        table = self.pool.layout.table
-        for index in range(len(table)):
-            segment = table.segment(index)
-            first = segment.offset_bytes + block * segment.stride_bytes
-            page = slice(first, first + segment.page_bytes)
-            values = self.pool.tensors[segment.allocation][page].clone()
-            product = values.view(torch.bfloat16) * 0
-            self.pool.tensors[segment.allocation][page] = product.view(torch.uint8)
+        for tensor, first, end in self.pages(block):
+            product = tensor[first:end].clone().view(torch.bfloat16) * 0
+            tensor[first:end] = product.view(torch.uint8)
 
 
 class RefusesAll(Plain):

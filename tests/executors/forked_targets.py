@@ -1,5 +1,6 @@
 """Functions that children of a fork server run in tests."""
 
+import mmap
 import os
 import signal
 import subprocess
@@ -8,6 +9,8 @@ import threading
 from pathlib import Path
 
 from kvzero.executors.channel import Channel, Json
+
+KEPT: list[mmap.mmap] = []
 
 
 def obey(channel: Channel, arguments: Json) -> None:
@@ -58,6 +61,27 @@ def _take(order: Json, _arguments: Json) -> Json:
     return len(taken)
 
 
+def _read_file(order: Json, _arguments: Json) -> Json:
+    """Map a file and read every page of it; keep it mapped."""
+    with Path(order["path"]).open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    KEPT.append(mapped)
+    return sum(mapped[:: mmap.PAGESIZE])
+
+
+def _share(order: Json, _arguments: Json) -> Json:
+    """Take memory that forked processes would share; keep it."""
+    taken = mmap.mmap(-1, order["bytes"])
+    taken.write(b"x" * order["bytes"])
+    KEPT.append(taken)
+
+
+def _await(order: Json, _arguments: Json) -> Json:
+    """Wait until somebody writes a line into a pipe that has a name."""
+    with Path(order["pipe"]).open() as pipe:
+        return pipe.readline()
+
+
 def _breed(_order: Json, _arguments: Json) -> Json:
     """Leave a process behind that only its death ends."""
     return subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]).pid
@@ -79,6 +103,9 @@ _ORDERS = {
     "signal": _signal,
     "hang": _hang,
     "take": _take,
+    "read": _read_file,
+    "share": _share,
+    "await": _await,
     "breed": _breed,
     "babble": _babble,
 }

@@ -1,5 +1,6 @@
 """The fork server: children that stand where this process stands, and end with it."""
 
+import math
 import os
 import select
 import signal
@@ -7,7 +8,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -114,6 +117,46 @@ def test_a_child_that_does_not_answer_is_ended(fork: Fork) -> None:
     assert child.resident_bytes == 0
 
 
+def starving(monkeypatch: pytest.MonkeyPatch, then: Callable[[], object]) -> None:
+    """Let children have had no CPU from a first look to the next; then do something."""
+    looks = count()
+
+    def starved_seconds(_child: Child) -> float:
+        if not next(looks):
+            return 0.0
+        then()
+        return monotonic()
+
+    monkeypatch.setattr(Child, "starved_seconds", property(starved_seconds))
+
+
+def test_a_child_that_waits_for_a_cpu_may_answer_later(
+    fork: Fork, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    pipe = os.open(tmp_path / "pipe", os.O_RDWR)
+    monkeypatch.setattr("kvzero.executors.fork_server.MOST_PATIENCE", math.inf)
+    starving(monkeypatch, lambda: os.write(pipe, b"late\n"))
+    told = order(fork(), "await", pipe=str(tmp_path / "pipe"), seconds=0.01)
+    os.close(pipe)
+    assert told == "late\n"
+
+
+def test_a_child_that_waits_for_a_cpu_for_ever_is_ended(
+    fork: Fork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starving(monkeypatch, lambda: None)
+    assert death(fork(), "hang", seconds=0.01).what == "process-hung"
+
+
+def test_a_child_tells_how_long_it_had_no_cpu(fork: Fork) -> None:
+    child = fork()
+    assert order(child, "tell")
+    assert child.starved_seconds >= 0.0
+    child.stop()
+    assert child.starved_seconds == 0.0
+
+
 def test_a_child_that_takes_too_much_memory_is_ended(fork: Fork) -> None:
     child = fork()
     most = child.resident_bytes + 2**26
@@ -123,6 +166,19 @@ def test_a_child_that_takes_too_much_memory_is_ended(fork: Fork) -> None:
         )
     assert caught.value.death.what == "out-of-memory"
     assert not is_running(child.pid)
+
+
+def test_memory_that_is_shared_counts_and_a_file_does_not(
+    fork: Fork, tmp_path: Path
+) -> None:
+    size = 2**26
+    (tmp_path / "file").write_bytes(b"x" * size)
+    child = fork()
+    before = child.resident_bytes
+    order(child, "read", path=str(tmp_path / "file"))
+    assert child.resident_bytes < before + size // 2
+    order(child, "share", bytes=size)
+    assert child.resident_bytes >= before + size
 
 
 @pytest.mark.parametrize("garbage", [b"{\n", b"\x00\xff\n"])

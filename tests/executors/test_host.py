@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvzero.case import Call, Case, IdRun, id_runs
-from kvzero.errors import EnvironmentMissingError
 from kvzero.executors.host import HostExecutor
 from kvzero.executors.isolated import IsolatedExecutor
 from kvzero.executors.transcript import from_json, to_json
@@ -71,13 +70,23 @@ def test_a_case_of_too_many_programs_is_not_judged(cpu_subjects: ModuleType) -> 
     assert "more than 1 programs" in dict(seen.not_judged)["*"]
 
 
-def test_a_case_beyond_the_memory_is_refused() -> None:
-    executor = HostExecutor()
-    layout = Layout(1, (Allocation(2**40),), (Run(8, 8),))
-    case = Case(layout, (Call((IdRun(0),)),))
+@pytest.mark.parametrize(
+    ("size", "memory_bytes"), [(2**40, None), (2**20, 2**20), (2**20, 0)]
+)
+def test_a_case_beyond_the_memory_is_not_judged(
+    size: int, memory_bytes: int | None
+) -> None:
+    executor = HostExecutor(memory_bytes=memory_bytes)
+    case = Case(Layout(1, (Allocation(size),), (Run(8, 8),)), (Call((IdRun(0),)),))
     assert not executor.fits(case)
-    with pytest.raises(EnvironmentMissingError, match="takes no larger"):
-        executor.run(find_subject("masked-3d"), case)
+    seen = executor.run(find_subject("masked-3d"), case)
+    assert "B of memory, which is this executor's cap" in dict(seen.not_judged)["*"]
+    assert not seen.calls
+
+
+def test_a_limit_leaves_room_for_a_case() -> None:
+    # sanity check of the test above
+    assert HostExecutor(memory_bytes=2**33).fits(CASE)
 
 
 PROGRAMS = st.tuples(*[st.integers(0, 9)] * 3)

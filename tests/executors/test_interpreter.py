@@ -1,11 +1,13 @@
 """The cap on Triton's interpreter; the class that walks a grid stands in for itself."""
 
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from triton.runtime import interpreter
 
-from kvzero.executors.interpreter import capped_interpreter
+from kvzero.executors.interpreter import capped_interpreter, mend_loop_bounds
 from kvzero.executors.real_memory import NotJudgedError
 
 
@@ -25,6 +27,42 @@ def executor(grid: Any) -> Any:
     made = interpreter.GridExecutor.__new__(interpreter.GridExecutor)
     made.grid = grid
     return made
+
+
+class Scalar:
+    """A scalar of the interpreter's, as far as it stands for a loop's bound."""
+
+    def __init__(self, value: int) -> None:
+        self.handle = SimpleNamespace(data=np.array([value]))
+
+
+class Scope:
+    """Sets attributes, as Triton's own patching does."""
+
+    set_attr = staticmethod(setattr)
+
+
+def triton_36(tensor: Any, scope: Any) -> None:
+    """Patch as Triton 3.6 does, under a NumPy that makes no int of an array."""
+
+    def refused(_self: Any) -> int:
+        raise TypeError("only 0-dimensional arrays can be converted")
+
+    scope.set_attr(tensor, "__index__", refused)
+
+
+@pytest.mark.parametrize("version", ["3.6.0", "3.7.1"])
+def test_a_scalar_bounds_a_loop_where_the_interpreter_is_old(
+    monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setattr(interpreter, "_patch_lang_tensor", triton_36)
+    monkeypatch.setattr("kvzero.executors.interpreter.triton.__version__", version)
+    mend_loop_bounds.__wrapped__()
+    interpreter._patch_lang_tensor(Scalar, Scope)
+    if version == "3.6.0":
+        assert list(range(Scalar(3))) == [0, 1, 2]  # type: ignore[call-overload]  # set above
+    else:
+        assert interpreter._patch_lang_tensor is triton_36
 
 
 def test_launches_within_the_cap_are_walked(walked: list[Any]) -> None:

@@ -1,24 +1,26 @@
 """Executors in worker processes: harm to a process is observed as anything else is."""
 
 import json
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from kvzero.case import Call, Case, id_runs
 from kvzero.casefile import encode_case
 from kvzero.errors import (
-    EnvironmentMissingError,
     InternalError,
     KvzeroError,
     SubjectError,
 )
 from kvzero.executors import executor_named
+from kvzero.executors.channel import Channel
 from kvzero.executors.isolated import (
     MEMORY_BYTES,
     IsolatedExecutor,
@@ -27,6 +29,7 @@ from kvzero.executors.isolated import (
     is_built_in,
     subject_for,
 )
+from kvzero.executors.isolated_worker import _send
 from kvzero.executors.journal import entries, unfinished
 from kvzero.layout import Allocation, Layout, Run
 from kvzero.observation import Observation
@@ -37,7 +40,8 @@ pytestmark = pytest.mark.slow  # whichever comes first starts the fork server
 LAYOUT = Layout(2, (Allocation(512),), (Run(64, 256),))
 HARMS = Case(LAYOUT, (Call(id_runs([1])),))
 TAME = Case(LAYOUT, (Call(id_runs([0])),))
-MOST_BYTES = 2**31
+KNOWN = find_subject("masked-3d")
+MOST_BYTES = 3 * 2**28
 Isolated = Callable[..., IsolatedExecutor]
 
 
@@ -119,7 +123,7 @@ def test_what_is_raised_is_no_death(
 
 
 def test_isolation_changes_nothing_that_is_observed(isolated: Isolated) -> None:
-    subject = find_subject("masked-3d")
+    subject = KNOWN
     here = executor_named("footprint").run(subject, HARMS)
     there = isolated().run(subject, HARMS)
     assert there.environment == f"{here.environment}, isolated"
@@ -128,7 +132,7 @@ def test_isolation_changes_nothing_that_is_observed(isolated: Isolated) -> None:
 
 def test_a_worker_lives_on_from_case_to_case(isolated: Isolated) -> None:
     worker = isolated()
-    subject = find_subject("masked-3d")
+    subject = KNOWN
     worker.run(subject, HARMS)
     child = worker._child
     worker.run(subject, TAME)
@@ -156,7 +160,7 @@ def test_a_journal_names_every_case_and_how_it_ended(
     isolated: Isolated, tmp_path: Path
 ) -> None:
     worker = isolated()
-    worker.run(find_subject("masked-3d"), TAME)
+    worker.run(KNOWN, TAME)
     worker.run(wild("LEAVE"), HARMS)
     told = [(e.subject, e.outcome) for e in entries(tmp_path / "0.jsonl")]
     harmed = ("wild_subjects:LEAVE", "process-exited")
@@ -178,7 +182,7 @@ def test_a_case_is_in_the_journal_before_it_runs(
 
     monkeypatch.setattr(worker, "_ask", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        worker.run(find_subject("masked-3d"), TAME)
+        worker.run(KNOWN, TAME)
     assert [entry.case for entry in seen] == [encode_case(TAME)]
     assert unfinished(tmp_path / "0.jsonl") == []
 
@@ -187,7 +191,7 @@ def test_an_interrupt_leaves_no_answer_for_the_next_case(
     isolated: Isolated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = isolated()
-    subject = find_subject("masked-3d")
+    subject = KNOWN
     worker.run(subject, TAME)
     child = worker._child
     assert child is not None
@@ -206,7 +210,7 @@ def test_a_death_that_does_not_repeat_says_so(
     isolated: Isolated, tmp_path: Path
 ) -> None:
     worker = isolated(environment={"KVZERO_TEST_ONCE": str(tmp_path / "once")})
-    worker.run(find_subject("masked-3d"), TAME)
+    worker.run(KNOWN, TAME)
     seen = worker.run(wild("LEAVE_ONCE"), HARMS)
     assert seen.died is not None
     assert seen.died.text.startswith("process died: exit code 0; not again in a fresh")
@@ -221,7 +225,7 @@ def test_a_subject_is_described_without_being_imported_here(
     with pytest.raises(SubjectError, match=r"must not end the process.*SIGABRT"):
         subject_for("deadly_import:ZEROER", worker)
     described = subject_for("wild_subjects:SEGFAULT", worker)
-    assert described.contract == find_subject("masked-3d").contract
+    assert described.contract == KNOWN.contract
     assert what(worker.run(described, HARMS)) == "killed-by-sigsegv"
     with pytest.raises(InternalError, match="must be built in a worker"):
         described.build(None)  # type: ignore[arg-type]  # refused before it is used
@@ -235,8 +239,19 @@ def test_errors_of_the_worker_are_raised_here(isolated: Isolated) -> None:
     host = isolated("host")
     assert not host.fits(far)
     assert host.fits(TAME)
-    with pytest.raises(EnvironmentMissingError, match="takes no larger"):
-        host.run(find_subject("masked-3d"), far)
+    assert "memory, which is this" in dict(host.run(KNOWN, far).not_judged)["*"]
+
+
+@pytest.mark.parametrize("executor", ["footprint", "host"])
+def test_memory_that_the_case_itself_takes_is_no_death(
+    isolated: Isolated, executor: str
+) -> None:
+    large = Case(
+        Layout(2, (Allocation(2**29),), (Run(4, 2**28),)), (Call(id_runs([0])),)
+    )
+    seen = isolated(executor, memory_bytes=2**29).run(KNOWN, large)
+    assert seen.died is None
+    assert bool(seen.calls) is (executor == "footprint")
 
 
 def test_a_bug_of_ours_in_the_worker_is_no_death(isolated: Isolated) -> None:
@@ -245,28 +260,38 @@ def test_a_bug_of_ours_in_the_worker_is_no_death(isolated: Isolated) -> None:
         worker._ask_surely({"ask": "no such thing"})
 
 
+def test_an_answer_that_cannot_be_told_is_no_death() -> None:
+    ours, theirs = (Channel(end) for end in socket.socketpair())
+    _send(theirs, {"idle_programs": np.int64(0)})
+    told = ours.receive()
+    ours.socket.close()
+    theirs.socket.close()
+    assert told["error"] == "InternalError"
+    assert "int64 is not JSON serializable" in told["message"]
+
+
 @pytest.mark.parametrize("answer", [{}, [], None, {"observation": {"calls": 3}}])
 def test_an_answer_that_is_no_observation_is_a_death(
     isolated: Isolated, monkeypatch: pytest.MonkeyPatch, answer: object
 ) -> None:
     worker = isolated()
     monkeypatch.setattr(worker, "_ask", lambda _request: json.loads(json.dumps(answer)))
-    assert what(worker.run(find_subject("masked-3d"), TAME)) == "answer-garbled"
+    assert what(worker.run(KNOWN, TAME)) == "answer-garbled"
 
 
 def test_a_worker_that_holds_much_memory_is_replaced(isolated: Isolated) -> None:
-    worker = isolated(memory_bytes=2**31)
-    worker.run(find_subject("masked-3d"), TAME)
+    worker = isolated()
+    worker.run(KNOWN, TAME)
     assert worker._child is not None
     taken = worker._child.resident_bytes
     small = isolated(memory_bytes=taken + taken // 2)
-    assert small.run(find_subject("masked-3d"), TAME).died is None
+    assert small.run(KNOWN, TAME).died is None
     assert small._child is None
 
 
 def test_a_temporary_journal_goes_with_its_executor(isolated: Isolated) -> None:
     worker = isolated(journal=None)
-    worker.run(find_subject("masked-3d"), TAME)
+    worker.run(KNOWN, TAME)
     assert worker._journal is not None
     path = Path(f"/proc/self/fd/{worker._journal._file}").readlink()
     assert path.exists()
@@ -295,7 +320,7 @@ def test_a_subject_is_found_by_the_module_that_binds_it(
 def test_a_case_that_no_gpu_here_can_run_is_an_error(isolated: Isolated) -> None:
     worker = isolated("device", environment={"CUDA_VISIBLE_DEVICES": ""})
     with pytest.raises(KvzeroError, match="finds no GPU here"):
-        worker.run(find_subject("masked-3d"), TAME)
+        worker.run(KNOWN, TAME)
 
 
 @pytest.mark.gpu
@@ -310,7 +335,7 @@ def test_a_worker_runs_on_the_gpu_that_its_environment_names(
         memory_bytes=MEMORY_BYTES,
     )
     for _ in range(2):  # forked twice: the server must not have started CUDA
-        seen = worker.run(find_subject("masked-3d"), HARMS)
+        seen = worker.run(KNOWN, HARMS)
         assert seen.died is None
         assert seen.semantics == "machine"
         assert what(worker.run(wild("SEGFAULT"), HARMS)) == "killed-by-sigsegv"
