@@ -1,6 +1,7 @@
 """``python -m kvzero`` and the ``kvzero`` command."""
 
 import sys
+import warnings
 
 
 def main() -> None:
@@ -17,6 +18,8 @@ def main() -> None:
         raise SystemExit(3) from error
     from kvzero.cli.app import run
 
+    # Triton 3.9 says of every process that a default for floats will change.
+    warnings.filterwarnings("ignore", "TRITON_DEFAULT_FP_FUSION is unset", UserWarning)
     run()
 
 

@@ -369,11 +369,6 @@ class Layout:
         table = expand_runs(self.runs)
         return widest_per_address(table) if self.widest_per_address else table
 
-    @property
-    def page_bytes_per_block(self) -> int:
-        """Return the page bytes of one block, overlaid bytes counted every time."""
-        return int(self.table.page_bytes.sum())
-
     def _check_bounds(self) -> None:
         table = self.table
         outside = (table.allocation < 0) | (table.allocation >= self.num_allocations)

@@ -128,7 +128,6 @@ def test_overlaid_groups_are_one_table() -> None:
     groups = (Run(8, 64, axes=(Axis(3, 16),)), Run(12, 64, axes=(Axis(2, 16),)))
     layout = Layout(4, (Allocation(256),), groups, widest_per_address=True)
     assert layout.table.page_bytes.tolist() == [12, 12, 8]
-    assert layout.page_bytes_per_block == 32
 
 
 def test_allocations_may_come_in_equal_pieces() -> None:
@@ -141,7 +140,6 @@ def test_allocations_may_come_in_equal_pieces() -> None:
 def test_a_layout_may_hold_nothing() -> None:
     layout = Layout(0, (), ())
     assert len(layout.table) == layout.num_allocations == 0
-    assert layout.page_bytes_per_block == 0
 
 
 def test_segments_of_no_blocks_need_no_room() -> None:

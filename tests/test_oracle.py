@@ -1,7 +1,11 @@
 """The oracle against brute force: sets of bytes, one by one."""
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,6 +20,16 @@ from kvzero.layout import Allocation, Axis, Layout, Run, Tile, View
 Stretches = list[tuple[int, int]]
 Algebra = Callable[[oracle.Intervals, oracle.Intervals], oracle.Intervals]
 STRETCHES = st.lists(st.tuples(st.integers(-40, 60), st.integers(-2, 12)), max_size=12)
+
+
+@pytest.fixture(autouse=True, scope="module", params=["torch", "NumPy"])
+def few(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let torch do all, as it does the long lists, and then NumPy the short ones."""
+    with contextlib.ExitStack() as stack:
+        if request.param == "torch":
+            for name in ("FEW", "FEW_KINDS"):
+                stack.enter_context(mock.patch.object(oracle, name, 0))
+        yield
 
 
 def intervals(stretches: Stretches) -> oracle.Intervals:
@@ -67,6 +81,12 @@ def test_algebra_of_intervals_is_that_of_sets(
     assert members(found) == expected(bytes_of(first), bytes_of(second))
 
 
+@given(STRETCHES, st.integers(-99, 99))
+def test_a_moved_set_has_every_byte_moved(stretches: Stretches, distance: int) -> None:
+    found = intervals(stretches).moved(distance)
+    assert members(found) == {byte + distance for byte in bytes_of(stretches)}
+
+
 @given(STRETCHES, st.lists(st.integers(-60, 80)))
 def test_contains_is_membership(stretches: Stretches, addresses: list[int]) -> None:
     at = torch.tensor(addresses, dtype=torch.int64)
@@ -93,23 +113,37 @@ def small_cases(draw: st.DrawFn) -> Case:
     stride = sum(pages) + sum(gaps)
     offsets = np.cumsum(gaps)[: len(pages)] + np.cumsum([0, *pages])[:-1]
     separate = draw(st.booleans())
+    strides = [
+        draw(st.integers(page, stride)) if separate else stride for page in pages
+    ]
     runs = [
-        Run(page, stride, 0 if separate else int(offset), i if separate else 0)
+        Run(page, strides[i], 0 if separate else int(offset), i if separate else 0)
         for i, (page, offset) in enumerate(zip(pages, offsets))
     ]
     count = len(pages) if separate else 1
-    size = max(num_blocks, 1) * stride + draw(st.integers(0, 5))
-    tile = Tile(stride, max(num_blocks, 1), axes=(Axis(count, 0, 1),))
+    origin, copies = draw(st.integers(0, 5)), draw(st.integers(1, 2))
+    apart = max(num_blocks, 1) * stride + draw(st.integers(0, 3))
+    axes = (Axis(copies, apart),)
+    runs = [replace(r, offset_bytes=r.offset_bytes + origin, axes=axes) for r in runs]
+    size = origin + copies * apart + draw(st.integers(0, 5))
+    tile = Tile(
+        stride,
+        max(num_blocks, 1),
+        origin,
+        axes=(Axis(copies, apart), Axis(count, 0, 1)),
+    )
     layout = Layout(num_blocks, (Allocation(size, count),), tuple(runs), (tile,))
-    ids = draw(st.lists(st.integers(-2, num_blocks + 1), max_size=6))
+    ids = st.lists(st.integers(-2, num_blocks + 1), max_size=6)
     arrivals: list[Arrival] = ["list", "device"]
-    arrival = draw(st.sampled_from(arrivals))
-    calls = (Call(id_runs(ids), arrival),)
-    return Case(layout, calls, padding_may_be_touched=draw(st.booleans()))
+    calls = st.builds(Call, ids.map(id_runs), st.sampled_from(arrivals))
+    made = tuple(draw(st.lists(calls, min_size=1, max_size=3)))
+    return Case(layout, made, padding_may_be_touched=draw(st.booleans()))
 
 
-def brute_force(case: Case, bases: list[int]) -> tuple[set[int], set[int]]:
-    call, num_blocks = case.calls[0], case.layout.num_blocks
+def brute_force(
+    case: Case, bases: list[int], index: int = 0
+) -> tuple[set[int], set[int]]:
+    call, num_blocks = case.calls[index], case.layout.num_blocks
     legal = [b for b in call.expand() if 0 <= b < num_blocks]
     if len(legal) != call.num_ids and call.arrival != "device":
         return set(), set()
@@ -123,9 +157,12 @@ def brute_force(case: Case, bases: list[int]) -> tuple[set[int], set[int]]:
             must |= set(range(first, first + segment.page_bytes))
     may = set()
     if case.padding_may_be_touched:
-        for base, size in zip(bases, case.layout.allocation_sizes.tolist()):
-            stride = case.layout.tiles[0].stride_bytes
-            may |= {base + x for x in range(size) if x // stride in legal}
+        (tile,), size = case.layout.tiles, case.layout.allocations[0].size_bytes
+        step = tile.axes[0].step_bytes
+        for base, copy, block in product(bases, range(tile.axes[0].count), legal):
+            first = tile.origin_bytes + copy * step + block * tile.stride_bytes
+            here = range(first, min(first + tile.stride_bytes, size))
+            may |= {base + byte for byte in here}
     return must, may - must
 
 
@@ -139,6 +176,28 @@ def test_segment_oracle_is_the_brute_force_one(case: Case, descending: bool) -> 
     assert_canonical(found)
     assert members(found) == must
     assert members(oracle.may_be_zero(case, 0, np.array(bases))) == may
+
+
+@given(small_cases(), st.lists(st.integers(0, 2), max_size=5))
+def test_one_oracle_answers_for_each_call_in_any_order(
+    case: Case, asked: list[int]
+) -> None:
+    bases = [1000 * (i + 1) for i in range(case.layout.num_allocations)]
+    one = oracle.Oracle(case, bases)
+    for index in (i % len(case.calls) for i in asked):
+        must, may = brute_force(case, bases, index)
+        assert members(one.must_be_zero(index)) == must
+        assert members(one.may_be_zero(index)) == may
+
+
+@given(small_cases(), st.none() | st.integers(0, 6))
+def test_a_reserved_block_has_the_pages_of_a_call_that_lists_it(
+    case: Case, block: int | None
+) -> None:
+    bases = [1000 * (i + 1) for i in range(case.layout.num_allocations)]
+    lists_it = Call(()) if block is None else Call((IdRun(block),))
+    must, _ = brute_force(replace(case, calls=(lists_it,)), bases)
+    assert members(oracle.reserved_pages(case, block, bases)) == must
 
 
 def test_a_refused_dtype_zeroes_nothing_wherever_it_arrives() -> None:

@@ -11,12 +11,14 @@ import torch
 import triton
 from triton.runtime import driver as config
 
-from kvzero import triton_internals
 from kvzero.errors import EnvironmentMissingError
 from kvzero.triton_internals import (
+    DryDriver,
     LaunchEvent,
+    dry,
     dry_driver,
     gpu_target,
+    internals,
     recording_launches,
 )
 from tests.executors.footprint import fault_kernels as kernels
@@ -100,7 +102,7 @@ def test_driver_of_before_is_active_afterwards(memory: torch.Tensor) -> None:
     ):
         launch(memory)
     assert config._active is before
-    assert triton_internals.DryDriver.sessions == []
+    assert DryDriver.sessions == []
 
 
 def test_kernel_of_a_dry_driver_is_never_launched_for_real(
@@ -168,12 +170,12 @@ def test_unknown_platform_is_refused(platform: str) -> None:
 
 def test_internal_that_moved_is_named() -> None:
     with pytest.raises(EnvironmentMissingError, match=r"kvzero needs object\.gone"):
-        triton_internals._internal(object(), "gone")
+        internals.internal(object(), "gone")
 
 
 def test_import_that_moved_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "triton.backends.driver", ModuleType("driver"))
-    spec = spec_from_file_location("imported_again", triton_internals.__file__)
+    spec = spec_from_file_location("imported_again", internals.__file__)
     assert spec is not None
     assert spec.loader is not None
     with pytest.raises(
@@ -190,13 +192,13 @@ def test_driver_that_keeps_its_state_elsewhere_is_named(
     class DriverConfig:
         set_active = None
 
-    monkeypatch.setattr(triton_internals, "_driver_config", DriverConfig)
+    monkeypatch.setattr(dry, "driver_config", DriverConfig)
     with (
         pytest.raises(EnvironmentMissingError, match=r"needs DriverConfig\._active"),
         dry_driver("cuda:90", lambda _: None),
     ):
         pass
-    assert triton_internals.DryDriver.sessions == []
+    assert DryDriver.sessions == []
 
 
 def test_recording_wraps_the_active_driver_and_unwraps_it(

@@ -411,11 +411,63 @@ def test_tiles_hold_the_pages_of_their_own_block(all_placed: list[Placed]) -> No
             for whole in pages_of_block((wholes,), block):
                 for byte in whole:
                     assert owner.setdefault(byte, block) == block
+    # Views of an only block may reach beyond the stride of the first of them: no other
+    # block owns what lies there.
+    else_owner = 0 if num_blocks == 1 else None
     for view in views:
         runs = runs_of_view(view, num_blocks)
         for block in range(num_blocks):
             for page in pages_of_block(runs, block):
-                assert {owner[byte] for byte in page} == {block}
+                assert {owner.get(byte, else_owner) for byte in page} == {block}
+
+
+@st.composite
+def thin_views(draw: st.DrawFn) -> tuple[list[View], int]:
+    """Draw views of a byte a block, of two strides, in planes, in two allocations."""
+    num_blocks = draw(st.integers(1, 3))
+    views = []
+    for _ in range(draw(st.integers(1, 4))):
+        stride, planes = draw(st.sampled_from([16, 16, 24])), draw(st.integers(1, 2))
+        apart = draw(st.sampled_from([40, 100]))
+        where, offset = draw(st.integers(0, 1)), draw(st.integers(0, 150))
+        shape, strides = (planes, num_blocks, 1), (apart, stride, 1)
+        views.append(View(shape, strides, "uint8", 1, 1, where, offset))
+    return views, num_blocks
+
+
+@given(thin_views())
+def test_views_less_than_a_stride_apart_share_a_tile(
+    drawn: tuple[list[View], int],
+) -> None:
+    views, num_blocks = drawn
+    found: list[tuple[int, int, int, tuple[int, ...]]] = []
+    for view in sorted(views, key=lambda view: view.offset_bytes):
+        stride, begin = view.strides[1], view.offset_bytes
+        copies = (0,) if view.shape[0] == 1 else (0, view.strides[0])
+        kind = (view.allocation, stride, copies)
+        if not any(
+            (where, size, more) == kind and first <= begin < first + size
+            for where, first, size, more in found
+        ):
+            found.append((view.allocation, begin, stride, copies))
+    owned = [
+        (where, first + copy + byte)
+        for where, first, stride, copies in found
+        for copy in copies
+        for byte in range(stride * num_blocks)
+    ]
+    if len(set(owned)) < len(owned):
+        assert refuses(lambda: tiles_of_views(views, num_blocks))
+        return
+    assert sorted(found) == sorted(
+        (
+            tile.allocation,
+            tile.origin_bytes,
+            tile.stride_bytes,
+            (0, *(axis.step_bytes for axis in tile.axes)),
+        )
+        for tile in tiles_of_views(views, num_blocks)
+    )
 
 
 def test_the_table_of_element_sizes_is_torchs() -> None:

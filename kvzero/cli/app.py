@@ -93,11 +93,12 @@ from kvzero.cli.show import show
 from kvzero.errors import (
     CaseError,
     ConfigurationError,
+    EnvironmentMissingError,
     KvzeroError,
     LayoutError,
     SubjectError,
 )
-from kvzero.executors import executor_named
+from kvzero.executors import default_executor_name, executor_named
 from kvzero.executors.isolated import (
     DEADLINE_SECONDS,
     Isolation,
@@ -253,7 +254,6 @@ def fuzz(
         _finish([result], reporting, as_json=json, before=campaign.raise_error)
     if seconds is None and max_examples is None:
         seconds = DEFAULT_SECONDS
-    seed = secrets.randbits(32) if seed is None else seed
     isolation = isolation_for(
         subject,
         isolate=isolate,
@@ -271,11 +271,24 @@ def fuzz(
     )
     judge.seek = seek
     confirmed = confirm(judge, read_known_file(known) if known else ())
-    budget = Budget(seconds, max_examples)
+    seed = secrets.randbits(32) if seed is None else seed
     progress = Progress(f"fuzz {subject} on {judge.executor.name}, seed {seed}")
+    budget = Budget(seconds, max_examples)
     fuzzer = Fuzzer(judge, cases_for(judge, target), seed, budget, progress)
     if shrink_time is not None:
         fuzzer.shrink_seconds = parse_seconds(shrink_time)
+    result = _fuzzed(fuzzer, progress, regressions, confirmed)
+    _finish([result], reporting, as_json=json)
+
+
+def _fuzzed(
+    fuzzer: Fuzzer,
+    progress: Progress,
+    regressions: Path,
+    confirmed: tuple[Confirmed, ...],
+) -> RunResult:
+    """Draw cases, and save what is found."""
+    judge = fuzzer.judge
     tally = fuzzer.run()
     progress.close()
     for found in tally.found.values():
@@ -284,14 +297,12 @@ def fuzz(
     result = _result(
         judge,
         tally,
-        budget.elapsed(),
-        seed=seed,
+        fuzzer.budget.elapsed(),
+        seed=fuzzer.seed,
         interrupted=fuzzer.interrupted,
         known=confirmed,
     )
-    samples = progress.sampler.samples
-    result = replace(result, pace=fuzzer.pace, samples=samples)
-    _finish([result], reporting, as_json=json)
+    return replace(result, pace=fuzzer.pace, samples=progress.sampler.samples)
 
 
 @app.command(epilog="Example: kvzero replay regressions/")
@@ -329,20 +340,19 @@ def replay(
         case_memory=case_memory,
     )
     findings = read_known_file(known) if known else ()
-    results = [
-        _verified(
-            _judge(
-                owner,
-                executor,
-                REPLAYED_PROGRAMS,
-                isolation(owner),
-                strict_cost=strict_cost,
-            ),
-            chosen,
-            findings,
-        )
-        for owner, chosen in sorted(by_subject.items())
-    ]
+    results: list[RunResult] = []
+    for owner, chosen in sorted(by_subject.items()):
+        limits = isolation(owner)
+        try:
+            judge = _judge(
+                owner, executor, REPLAYED_PROGRAMS, limits, strict_cost=strict_cost
+            )
+        except EnvironmentMissingError as error:
+            if len(by_subject) == 1:
+                raise
+            results.append(_not_run(owner, executor, error))
+        else:
+            results.append(_verified(judge, chosen, findings))
     _finish(results, reporting, as_json=json)
 
 
@@ -391,6 +401,12 @@ def _verified(
     seconds = monotonic() - progress.started
     result = _result(judge, tally, seconds, known=confirmed)
     return replace(result, samples=progress.sampler.samples)
+
+
+def _not_run(subject: str, executor: str | None, error: KvzeroError) -> RunResult:
+    """Return the run of a subject that is not here, which takes no other along."""
+    name = executor or default_executor_name()
+    return RunResult(subject, name, Tally(), 0.0, notes=(f"not run: {error}",))
 
 
 def _result(

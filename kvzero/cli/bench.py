@@ -23,6 +23,7 @@ from kvzero.cli.bench_output import print_harness, print_report
 from kvzero.cli.durations import parse_seconds
 from kvzero.cli.options import JsonOption
 from kvzero.executors.device import device_available
+from kvzero.report.files import write_text
 
 FUZZ_SECONDS = 10.0
 """How long each executor checks random cases under ``--harness``."""
@@ -161,7 +162,7 @@ def _put(page: Path, tables: dict[str, str]) -> None:
     """Put tables into a page that marks where."""
     if not page.is_file():
         raise typer.BadParameter(f"--page {page}, but must be a file")
-    page.write_text(rendered(page.read_text("utf-8"), tables), encoding="utf-8")
+    write_text(page, rendered(page.read_text("utf-8"), tables))
 
 
 def _measured_harness(

@@ -9,6 +9,7 @@ import typer
 from kvzero.casefile import read_case_file
 from kvzero.errors import SubjectError
 from kvzero.report.export import Export, script
+from kvzero.report.files import write_text
 from kvzero.subjects.registry import find_subject
 
 
@@ -38,4 +39,4 @@ def export(
     if output is None:
         sys.stdout.write(text)
     else:
-        output.write_text(text, encoding="utf-8")
+        write_text(output, text)

@@ -19,6 +19,7 @@ from kvzero.cli.reporting import (
     Reporting,
     ReportOption,
 )
+from kvzero.report.files import write_text
 from kvzero.report.known_faults import known_faults_page
 
 MOST_WORKERS = 8
@@ -49,7 +50,7 @@ def faults(
     such where there is none.
     """
     if page is not None:
-        page.write_text(known_faults_page())
+        write_text(page, known_faults_page())
         raise typer.Exit(EXIT_OK)
     reporting = Reporting.asked("faults", report, report_dir)
     found = kill_matrix(

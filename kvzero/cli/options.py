@@ -33,7 +33,8 @@ CaseDeadlineOption = Annotated[
     str | None,
     typer.Option(
         "--case-deadline",
-        help="Time of one case in a worker process, such as 10s; beyond it, it hangs.",
+        help="Time of one case in a worker process, such as 10s; beyond it, it hangs. "
+        "Waiting for a CPU that others use does not count, up to ten times as long.",
     ),
 ]
 CaseMemoryOption = Annotated[

@@ -136,7 +136,7 @@ def _print_verdict(result: RunResult) -> None:
             f"  stores      at the narrowest {tally.narrowest_store_bytes} B; "
             f"{tally.idle_programs:,} programs stored nothing"
         )
-    if result.pace is not None:
+    if result.pace is not None and result.pace.launches:
         lines.append(f"  speed       {result.pace}")
     for (executor, semantics, versions), n in tally.environments.most_common():
         lines.append(f"  judged by   {executor} ({semantics}), {versions}: {n} cases")

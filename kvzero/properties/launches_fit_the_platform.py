@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from kvzero.case import Case
-from kvzero.limits import LIMITS, LaunchLimit
+from kvzero.limits import LIMITS, LaunchLimit, broken_limits
 from kvzero.observation import WARMUP_CALL, Launch, Observation
 from kvzero.properties.verdict import Result, Violation, settle
-from kvzero.properties.wording import call_text, launch_text
+from kvzero.properties.wording import call_text, counted, launch_text
 
 NAME = "launches_fit_the_platform"
 
@@ -20,7 +20,8 @@ _MEETS = {
 def launches_fit_the_platform(case: Case, observation: Observation) -> Result:
     """Return whether no launch is beyond a limit: one violation a row and kernel."""
     launches = observation.launches
-    violations = [*_beyond_rows(case, launches), *_failed_otherwise(case, launches)]
+    beyond = tuple(launch for launch in launches if broken_limits(launch.shape))
+    violations = [*_beyond_rows(case, beyond), *_failed_otherwise(case, launches)]
     return settle(NAME, violations, None if launches else "no launch was recorded")
 
 
@@ -54,8 +55,7 @@ def _beyond(case: Case, launch: Launch, limit: LaunchLimit) -> Violation:
 def _failed_otherwise(case: Case, launches: tuple[Launch, ...]) -> Iterator[Violation]:
     """Yield launches that did not run although no row of the table says why."""
     for launch in launches:
-        explained = any(limit.breaks(launch.shape) for limit in LIMITS)
-        if launch.fate != "runs" and not explained:
+        if launch.fate != "runs" and not broken_limits(launch.shape):
             headline = f"{launch.kernel} was {launch.fate}, but must run"
             what = f"launch-{launch.fate}"
             yield _violation(case, launch, "fault", what, headline, "seen in this run")
@@ -71,9 +71,9 @@ def _violation(
         (
             "launch",
             f"{launch_text(launch)}: {shape.programs:,} programs, "
-            f"{shape.num_warps} warps, {shape.num_ctas} CTAs",
+            f"{counted(shape.num_warps, 'warp')}, {counted(shape.num_ctas, 'CTA')}",
         ),
-        ("limit", source),
+        ("known by", source),
     )
     return Violation(
         NAME,

@@ -37,10 +37,10 @@ def locate(layout: Layout, allocation: int | None, offset_bytes: int) -> Locatio
     if allocation is None:
         return Location("memory outside the case", offset_bytes)
     size = int(layout.allocation_sizes[allocation])
-    if not 0 <= offset_bytes < size:
-        side = "before" if offset_bytes < 0 else "after"
-        distance = offset_bytes if offset_bytes < 0 else offset_bytes - size
-        return Location(f"guard {side} allocation {allocation}", distance)
+    if offset_bytes < 0:
+        return Location(f"guard before allocation {allocation}", offset_bytes)
+    if offset_bytes >= size:
+        return Location(f"guard after allocation {allocation}", offset_bytes - size)
     return (
         _in_page(layout, allocation, offset_bytes)
         or _in_padding(layout, allocation, offset_bytes)
@@ -54,8 +54,7 @@ def _in_page(layout: Layout, allocation: int, offset_bytes: int) -> Location | N
     # The page of an only block may be wider than its stride.
     block = np.minimum(distance // table.stride_bytes, layout.num_blocks - 1)
     byte = distance - block * table.stride_bytes
-    holds = (table.allocation == allocation) & (byte < table.page_bytes)
-    holds &= (block >= 0) & (block < layout.num_blocks)
+    holds = (table.allocation == allocation) & (byte < table.page_bytes) & (block >= 0)
     if not holds.any():
         return None
     segment = int(np.argmax(holds))

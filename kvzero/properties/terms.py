@@ -3,7 +3,15 @@
 import numpy as np
 
 from kvzero.case import ID_DTYPES, Call, Case
+from kvzero.layout import Layout
 from kvzero.memory import place
+from kvzero.properties.covering import (
+    TooManyError,
+    bytes_of,
+    joined,
+    pages_of,
+    without,
+)
 from kvzero.subjects.protocol import Contract
 
 
@@ -39,6 +47,8 @@ def _outside_layout(case: Case, contract: Contract) -> str | None:
         return f"the cache has fewer than {contract.min_blocks} blocks"
     if contract.one_page_size and len(np.unique(table.page_bytes)) > 1:
         return "segments have different page sizes"
+    if not contract.writes_page_gaps and _has_page_gaps(case.layout):
+        return "a page has holes that are in no view"
     unit = contract.alignment_bytes
     if unit == 1:
         return None
@@ -51,3 +61,14 @@ def _outside_layout(case: Case, contract: Contract) -> str | None:
         if (values % unit).any():
             return f"{what} is no multiple of {unit} B"
     return None
+
+
+def _has_page_gaps(layout: Layout) -> bool:
+    """Return whether a page holds bytes of no view, or might: some have too many."""
+    if not layout.views:
+        return False
+    try:
+        views = joined(bytes_of(view) for view in layout.views)
+        return bool(without(pages_of(layout), views, layout.num_blocks).rows)
+    except TooManyError:
+        return True

@@ -26,7 +26,8 @@ def work_is_bounded(case: Case, observation: Observation) -> Result:
     violations = [
         _violation(case, observation, index)
         for index, call in enumerate(observation.calls)
-        if call.programs > allowed_programs(case, index)
+        if call.programs > FREE_PROGRAMS
+        and call.programs > allowed_programs(case, index)
     ]
     launched = any(call.programs for call in observation.calls)
     return settle(NAME, violations, None if launched else "no call launched a program")

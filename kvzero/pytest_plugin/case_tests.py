@@ -12,6 +12,7 @@ from kvzero.campaign.confirming import confirmed
 from kvzero.campaign.failing import FoundFailure
 from kvzero.campaign.judging import Judge, Judged
 from kvzero.campaign.tally import Found
+from kvzero.campaign.verify import REPLAYED_PROGRAMS
 from kvzero.casefile import CaseFile, read_case_file
 from kvzero.errors import KvzeroError, PropertyFailure
 from kvzero.executors import executor_named
@@ -20,9 +21,6 @@ from kvzero.properties.registry import BYTE_PROPERTIES
 from kvzero.properties.verdict import NotJudged
 from kvzero.pytest_plugin.asking import findings_of, isolation_of
 from kvzero.pytest_plugin.settings import text_of, value_of
-
-MAX_PROGRAMS = 2_000_000
-"""Programs evaluated for one case file: about two seconds on the footprint."""
 
 
 class CaseFileCollector(pytest.File):
@@ -52,7 +50,7 @@ class CaseTest(pytest.Item):
         limits = isolation_of(self.config, DEADLINE_SECONDS)
         executor = executor_named(
             text_of(self.config, "executor"),
-            max_programs=MAX_PROGRAMS,
+            max_programs=REPLAYED_PROGRAMS,
             isolation=None if is_built_in(name) else limits,
         )
         subject = subject_for(name, executor)

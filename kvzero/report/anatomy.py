@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kvzero.layout import Int64Array, Layout, SegmentTable, axes_steps
 
@@ -25,12 +26,14 @@ class Region(NamedTuple):
             shift pages between blocks.
         segments: Its segments, in the order of their offsets.
         end: The byte after its last.
+        gap: What lies between its pages: `GAP`, or `PADDING` where a tile holds it.
     """
 
     begin: int
     stride_bytes: int
     segments: Int64Array
     end: int
+    gap: int
 
 
 def alike_allocations(layout: Layout) -> list[Int64Array]:
@@ -70,11 +73,21 @@ def regions(layout: Layout, allocation: int) -> list[Region]:
         reach[bounds[1:] - 1],
         starts,
         bounds[1:],
+        np.where(_in_tiles(layout, allocation, begin[starts]), PADDING, GAP),
     )
     return [
-        Region(at, step, here[first:last], end)
-        for at, step, end, first, last in zip(*(column.tolist() for column in columns))
+        Region(at, step, here[first:last], end, gap)
+        for at, step, end, first, last, gap in zip(*map(np.ndarray.tolist, columns))
     ]
+
+
+def _in_tiles(layout: Layout, allocation: int, at: Int64Array) -> NDArray[np.bool_]:
+    """Return which bytes of an allocation lie in some tile."""
+    found = np.array(sorted(tiles(layout, allocation)), np.int64).reshape(-1, 2)
+    reach = np.append(np.maximum.accumulate(found[:, 1]), -1)  # of those begun by then
+    last = np.searchsorted(found[:, 0], at, side="right") - 1
+    inside: NDArray[np.bool_] = reach[last] > at
+    return inside
 
 
 def pieces(layout: Layout, region: Region) -> Int64Array:
@@ -83,27 +96,21 @@ def pieces(layout: Layout, region: Region) -> Int64Array:
     Columns are offset in the block, segment, size and kind. A piece without a page
     carries the segment before it, so that patterns move as one.
     """
-    gap = GAP
-    allocation = int(layout.table.allocation[region.segments[0]])
-    if any(first <= region.begin < end for first, end in tiles(layout, allocation)):
-        gap = PADDING
-    rows = list(_pieces(layout.table, region, gap))
+    rows = list(_pieces(layout.table, region))
     return np.array(rows, np.int64).reshape(-1, 4)
 
 
-def _pieces(
-    table: SegmentTable, region: Region, gap: int
-) -> Iterator[tuple[int, int, int, int]]:
+def _pieces(table: SegmentTable, region: Region) -> Iterator[tuple[int, int, int, int]]:
     reach, last = 0, int(region.segments[0])
     for segment in region.segments.tolist():
         begin = int(table.offset_bytes[segment]) - region.begin
         size = int(table.page_bytes[segment])
         if begin > reach:
-            yield reach, last, begin - reach, gap
+            yield reach, last, begin - reach, region.gap
         yield begin, segment, size, OVERLAID if begin < reach else PAGE
         reach, last = max(reach, begin + size), segment
     if reach < region.stride_bytes:
-        yield reach, last, region.stride_bytes - reach, gap
+        yield reach, last, region.stride_bytes - reach, region.gap
 
 
 def tiles(layout: Layout, allocation: int) -> list[tuple[int, int]]:

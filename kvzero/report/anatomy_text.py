@@ -80,7 +80,8 @@ def allocation_lines(layout: Layout, group: Int64Array) -> list[str]:
 def _kind(layout: Layout, region: Region) -> bytes:
     """Return what makes two regions the same but for their place."""
     if len(region.segments) == 1:  # there may be thousands of them
-        return f"{layout.table.page_bytes[region.segments[0]]} {region[1]}".encode()
+        page = layout.table.page_bytes[region.segments[0]]
+        return f"{page} {region.stride_bytes}".encode()
     held = pieces(layout, region)
     held[:, 1] -= region.segments[0]
     return np.append(held.ravel(), [region.stride_bytes]).tobytes()

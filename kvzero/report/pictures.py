@@ -178,7 +178,14 @@ def _windows(
             mark = next(m for m in here if m.label == label)
             first = mark.begin - BEFORE_WRONG_BYTES
             window = Window(allocation, first - first % 8, ROW_COLUMNS)
-            yield Picture(f"allocation {allocation}, around what was {label}", window)
+            what = _first_bytes(label)
+            yield Picture(f"allocation {allocation}, around {what}", window)
+
+
+def _first_bytes(label: str) -> str:
+    """Return what a track marks first: ``the first bytes missed in call 1``."""
+    what, _, number = label.partition(" ")
+    return f"the first bytes {what}" + (f" in call {number}" if number else "")
 
 
 def _whole_scale(layout: Layout, allocation: int) -> int | None:

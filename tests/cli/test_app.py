@@ -1,10 +1,12 @@
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from kvzero.campaign.verify import REPLAYED_PROGRAMS
 from kvzero.case import Call, Case, IdRun
-from kvzero.casefile import write_case_file
+from kvzero.casefile import Finding, write_case_file
 from kvzero.cli.app import app
 from kvzero.layout import Allocation, Axis, Layout, Run
 
@@ -112,6 +114,50 @@ def test_fuzz_saves_a_shrunk_case_that_replays(kvzero: Kvzero) -> None:
     assert violation["what"] in {v["what"] for v in replayed.json["violations"]}
     fixed = kvzero("replay", violation["file"], "--subject", "kvzero", *ON_FOOTPRINT)
     assert fixed.code == 0
+
+
+def test_replay_judges_bytes_up_to_its_cap_and_launches_of_any_size(
+    kvzero: Kvzero, tmp_path: Path
+) -> None:
+    # One page many times over: a zeroer that forgets no id stores 2**31 chunks.
+    page = Layout(1, (Allocation(2**24),), (Run(2**24, 2**24),))
+    case = Case(page, (Call((IdRun(0, 2**19, 0),)),))
+    found = ("fault", "nvidia-product", "product-skipped", "footprint")
+    saved_for = Finding("launches_fit_the_platform", *found)
+    write_case_file(tmp_path / "long.json", case, saved_for)
+    on_ours = ("long.json", "--subject", "kvzero", "--json", *ON_FOOTPRINT)
+    outcome = kvzero("replay", *on_ours)
+    assert outcome.code == 0  # what the case was saved for was judged
+    assert outcome.json["programs"] >= 2**31
+    assert outcome.json["judged"]["launches_fit_the_platform"] == 1
+    reasons = {each["reason"] for each in outcome.json["not_judged"]}
+    cap = f"{REPLAYED_PROGRAMS:,}"
+    assert f"a call's programs exceed the cap of {cap} a case" in reasons
+    assert cap in kvzero("replay", "--help").out
+    write_case_file(tmp_path / "long.json", case)  # saved for nothing: bytes matter
+    assert kvzero("replay", *on_ours).code == 5
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vllm is installed here")
+def test_replay_goes_on_past_a_subject_that_is_not_installed(
+    kvzero: Kvzero, tmp_path: Path
+) -> None:
+    for subject in ("kvzero", "vllm"):
+        found = Finding("listed_pages_are_zero", "fault", "x", subject, "footprint")
+        write_case_file(tmp_path / f"{subject}.json", SMALL, found)
+    outcome = kvzero("replay", ".", "--json", *ON_FOOTPRINT)
+    assert outcome.code == 5  # one of the two was not judged
+    ours, vllm = outcome.json
+    assert (ours["exit_code"], vllm["exit_code"]) == (0, 5)
+    assert vllm["notes"][0].startswith("not run: vllm is not installed")
+    alone = kvzero("replay", "vllm.json", *ON_FOOTPRINT)
+    assert (alone.code, alone.out) == (3, "")
+
+
+def test_fuzz_tells_no_speed_of_launches_where_there_are_none(kvzero: Kvzero) -> None:
+    counted = ("--max-examples", "5", "--seed", "1", *ON_FOOTPRINT)
+    assert "  speed  " in kvzero("fuzz", *counted).out
+    assert "  speed  " not in kvzero("fuzz", "--subject", "index-fill", *counted).out
 
 
 def test_fuzz_is_green_when_the_budget_is_up(kvzero: Kvzero) -> None:

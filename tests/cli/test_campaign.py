@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kvzero.campaign.settings import Settings
-from kvzero.campaign.sharding import run_shard
 from kvzero.campaign.watching import Snapshot, WorkerView
 from kvzero.cli.live import drawn, summary
 from tests.campaign.test_folder import an_entry
@@ -216,23 +214,3 @@ def test_a_full_disk_ends_a_campaign_with_one_clear_error(kvzero: Kvzero) -> Non
     assert outcome.code == 3
     assert "/dev/full: No space left on device, but must be writable" in outcome.err
     assert outcome.json["verdict"] == "nothing judged"
-
-
-@pytest.mark.slow
-def test_a_shard_is_a_function_of_plain_data(tmp_path: Path) -> None:
-    told: list[str] = []
-    settings = Settings(cases=30, seed=4).as_json()
-    results = [
-        run_shard(
-            json.loads(json.dumps(settings)),
-            shard,
-            shards=2,
-            regressions=str(tmp_path),
-            on_event=lambda event, _fields: told.append(event),
-        )
-        for shard in range(2)
-    ]
-    assert [result["cases"] for result in results] == [15, 15]
-    assert results[0]["programs"] != results[1]["programs"]
-    assert json.loads(json.dumps(results)) == results
-    assert told.count("stop") == 2

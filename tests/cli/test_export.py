@@ -11,7 +11,7 @@ from kvzero.case import Call, Case, IdRun
 from kvzero.casefile import write_case_file
 from kvzero.cli.export import export
 from kvzero.codec import Finding
-from kvzero.errors import CaseError, SubjectError
+from kvzero.errors import CaseError, ReportError, SubjectError
 from kvzero.layout import Allocation, Layout, Run
 
 LONG_PAGE = Layout(2, (Allocation(16400),), (Run(4100, 8200),))
@@ -36,6 +36,13 @@ def invoke(*arguments: str) -> Result:
 def failing(tmp_path: Path) -> str:
     write_case_file(tmp_path / "case.json", CASE, FOUND)
     return str(tmp_path / "case.json")
+
+
+def test_export_says_where_it_cannot_write(failing: str) -> None:
+    # /dev/null is no folder, for root neither.
+    error = invoke(failing, "-o", "/dev/null/alone.py").exception
+    assert isinstance(error, ReportError)
+    assert str(error).startswith("/dev/null/alone.py cannot be written: ")
 
 
 @pytest.mark.slow

@@ -73,7 +73,7 @@ def test_the_kill_matrix_is_reported(
     assert outcome.code == 1
     assert "::error title=kvzero faults%3A page-as-stride survived::" in outcome.out
     page = Path("kvzero-report/report.html").read_text()
-    assert "0 of 1 fault killed by each of 1 seed" in page
+    assert "0 of 1 fault killed with 1 seed each" in page
     suite = fromstring(Path("kvzero-report/junit.xml").read_bytes())[0]
     assert suite.get("failures") == "1"
 

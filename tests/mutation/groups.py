@@ -185,9 +185,12 @@ GROUPS = (
         killers=(
             PropertyTests(
                 (
-                    "properties/test_launches.py",
                     "properties/test_locations.py",
                     "properties/test_pages_cover_their_views.py",
+                    "properties/test_launches.py",
+                    "properties/test_contracts.py",
+                    "properties/test_judging.py",
+                    "properties/test_words.py",
                 )
             ),
             Fuzzing(cases=60, strict_cost=True),

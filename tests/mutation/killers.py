@@ -152,5 +152,5 @@ def _told(what: str) -> Iterator[None]:
     """Turn an error of the harness into what was noticed."""
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # whatever a mutant breaks is what was noticed
         raise NoticedError(f"{what}: {type(error).__name__}: {error}") from error

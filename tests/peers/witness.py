@@ -58,7 +58,7 @@ def here(job: dict[str, Any]) -> Answer:
     """Run a job in this process, which keeps what was compiled."""
     try:
         return run(job["subject"], Path(job["case"]))
-    except Exception as error:
+    except Exception as error:  # whatever a peer raises is its answer
         return answer_of(error)
 
 
@@ -191,7 +191,7 @@ def checked(subject: Any, case: Any, stack: ExitStack) -> Answer:  # Any: kvzero
         )
         try:
             zeroer.zero(ids)
-        except Exception as error:
+        except Exception as error:  # a peer's report, or the subject's own
             if not is_subjects_own(error):
                 raise
             if must_refuse:  # on the device or not: this memory is the host's

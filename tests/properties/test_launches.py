@@ -42,13 +42,17 @@ def test_every_row_that_a_launch_breaks_is_told_once(
     grids: list[tuple[int, int, int]],
 ) -> None:
     layout = Layout(4, (Allocation(64),), (Run(8, 16),))
-    case = Case(layout, (Call((IdRun(0),)),))
-    launches = tuple(launch(*grid) for grid in grids)
+    case = Case(layout, (Call((IdRun(0),)),) * 3)
+    launches = tuple(launch(*grid, call=call) for call, grid in enumerate(grids))
     seen = Observation("s", "footprint", "TTIR", "", (FINE,), launches)
     result = launches_fit_the_platform(case, seen)
     broken = {row.name for run in launches for row in broken_limits(run.shape)}
     expected = [row.name for row in LIMITS if row.name in broken]
     assert (whats(result) if expected else []) == expected
+    for violation in result.violations if isinstance(result, Broken) else ():
+        (row,) = [row for row in LIMITS if row.name == violation.what]
+        beyond = [run for run in launches if row.breaks(run.shape)]
+        assert violation.call == max(beyond, key=lambda run: run.shape.programs).call
 
 
 def test_the_largest_launch_of_a_row_is_told(case: Case, observe: Observe) -> None:
@@ -127,12 +131,13 @@ def test_one_call_without_a_warm_up_is_not_judged(case: Case, observe: Observe) 
     assert isinstance(warm_calls_compile_nothing(case, seen), NotJudged)
 
 
-@given(st.integers(1, 2**22), st.integers(1, 600))
-def test_work_is_bounded_by_the_listed_bytes(page: int, count: int) -> None:
-    layout = Layout(600, (Allocation(page * 600),), (Run(page, page),))
+@given(st.lists(st.integers(1, 2**22), min_size=1, max_size=3), st.integers(1, 600))
+def test_work_is_bounded_by_the_listed_bytes(pages: list[int], count: int) -> None:
+    runs = tuple(Run(page, page, 0, i) for i, page in enumerate(pages))
+    layout = Layout(600, tuple(Allocation(page * 600) for page in pages), runs)
     case = Case(layout, (Call((IdRun(0, count),)),))
     allowed = allowed_programs(case, 0)
-    assert allowed == max(4096, 4 * count * -(-page // 4096))
+    assert allowed == max(4096, 4 * count * sum(-(-page // 4096) for page in pages))
     for programs, holds in ((allowed, True), (allowed + 1, False)):
         call = CallObservation(programs=programs)
         seen = Observation("s", "footprint", "TTIR", "", (call,))

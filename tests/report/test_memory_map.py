@@ -1,7 +1,9 @@
 """The map as a reader sees it: exact, narrow, with what went wrong in its place."""
 
 from textwrap import dedent
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -17,6 +19,8 @@ from kvzero.observation import (
     WrongBytes,
 )
 from kvzero.presets import load_preset, preset_names
+from kvzero.report.anatomy import tiles
+from kvzero.report.anatomy_text import allocation_lines
 from kvzero.report.memory_map import case_map, layout_map
 from kvzero.strategies import cases
 
@@ -125,7 +129,7 @@ def test_case_map_of_a_large_pool_shows_where_in_it_bytes_are_wrong() -> None:
         lines.index("allocation 0, whole; 1 column = 64,000,000 B (61.04 MiB)") :
     ]
     assert whole[4] == "  missed 1 " + " " * 64 + "!"
-    assert "around what was missed 1; 1 column = 1 B" in "\n".join(whole)
+    assert "around the first bytes missed in call 1; 1 column = 1 B" in "\n".join(whole)
 
 
 def test_case_map_says_whose_bytes_lie_outside_the_case() -> None:
@@ -207,3 +211,21 @@ def test_case_map_shows_the_ids_of_a_graph_that_was_replayed() -> None:
     (listed,) = [line for line in lines if line.startswith("  replay ")]
     assert listed.count("=") == 16
     assert not any(line.startswith("  call 1    ") for line in lines)
+
+
+def test_the_tiles_of_an_allocation_are_looked_at_once_for_all_regions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    axes, asked = (Axis(100, 64),), list[Any]()
+    runs = (Run(4, 16, axes=(Axis(2, 8), *axes)),)
+    layout = Layout(4, (Allocation(6_400),), runs, (Tile(16, 4, axes=axes),))
+
+    def counted_tiles(*which: Any) -> list[tuple[int, int]]:
+        asked.append(which)
+        return tiles(*which)
+
+    monkeypatch.setattr("kvzero.report.anatomy.tiles", counted_tiles)
+    lines = allocation_lines(layout, np.arange(1))
+    assert len(asked) == 1
+    assert lines[1] == "  100 times, every 64 B and 1 segment, from byte 0:"
+    assert lines[-1].endswith(".  padding of the block's tile")

@@ -16,8 +16,8 @@ from kvzero.report.html.style import LIGHT
 
 CELL = 7
 """Side of one pair of features in the plot."""
-GUTTER = 74
-"""Room for the names of groups."""
+NAMES = {"wide": 11, "narrow": 24}
+"""Size of the names of groups: on a phone the plot is drawn at half its size."""
 
 
 def coverage_section(runs: tuple[SubjectRun, ...]) -> Iterator[Element]:
@@ -48,35 +48,42 @@ def _summary(coverage: FeatureCoverage) -> str:
 
 def _pairs_figure(coverage: FeatureCoverage, key: str) -> Element:
     """Return the plot of pairs: row and column are features, a square says met."""
-    names = coverage.names
-    side = len(names) * CELL
-    svg = el(
-        "svg",
-        el("title", "Pairs of features that some case had", id=f"{key}-title"),
-        el("desc", _summary(coverage), id=f"{key}-desc"),
-        _names(coverage),
-        _ground(side),
-        el("path", d=_met_path(coverage), fill=LIGHT["accent"], class_="f-accent"),
-        _borders(coverage, side),
-        role="img",
-        aria_labelledby=f"{key}-title {key}-desc",
-        viewBox=f"{-GUTTER} 0 {side + GUTTER} {side}",
-        width=side + GUTTER,
-        height=side,
-    )
+    drawn = [_pairs(coverage, name, f"{key}-{name}") for name in NAMES]
     caption = (
         "Pairs of features, rows and columns in the order of the list below: a filled "
         "square says that some case had both"
     )
-    return el("figure", el("figcaption", caption), svg)
+    return el("figure", el("figcaption", caption), drawn)
 
 
-def _names(coverage: FeatureCoverage) -> Iterator[Element]:
+def _pairs(coverage: FeatureCoverage, frame: str, key: str) -> Element:
+    """Draw the plot, with names of a size for a desktop or for a phone."""
+    size = NAMES[frame]
+    side = len(coverage.names) * CELL
+    gutter = (max(map(len, coverage.groups)) + 1) * size * 0.62
+    return el(
+        "svg",
+        el("title", "Pairs of features that some case had", id=f"{key}-title"),
+        el("desc", _summary(coverage), id=f"{key}-desc"),
+        _names(coverage, -gutter, size),
+        _ground(side),
+        el("path", d=_met_path(coverage), fill=LIGHT["accent"], class_="f-accent"),
+        _borders(coverage, side),
+        class_=frame,
+        role="img",
+        aria_labelledby=f"{key}-title {key}-desc",
+        viewBox=f"{-gutter:g} 0 {side + gutter:g} {side}",
+        width=side + gutter,
+        height=side,
+    )
+
+
+def _names(coverage: FeatureCoverage, x: float, size: int) -> Iterator[Element]:
     """Yield the name of each group at its first row."""
     at = 0
     for name, group in coverage.groups.items():
         fill = {"fill": LIGHT["muted"], "class_": "dim"}
-        yield el("text", name, x=-GUTTER, y=at + 11, font_size=11, **fill)
+        yield el("text", name, x=x, y=at + size, font_size=size, **fill)
         at += len(group) * CELL
 
 

@@ -38,9 +38,14 @@ class Frame(NamedTuple):
     gutter: int
 
     @property
+    def row_width(self) -> int:
+        """Return the width of a row."""
+        return self.columns * CELL
+
+    @property
     def width(self) -> int:
         """Return the width of a picture."""
-        return self.gutter + self.columns * CELL + 1
+        return self.gutter + self.row_width + 1
 
 
 WIDE = Frame("wide", 64, 76)
@@ -174,17 +179,25 @@ def fitting(width: float, *texts: str) -> str:
     return next(fits, "")
 
 
+PAGES = ("lists these bytes: they must be zero after it", "must be zero", "zero", "=")
+BLOCKS = ("lists blocks here: their pages must be zero after it", "listed blocks", "=")
+"""What is said of stretches that a call lists: in full, then shorter and shorter."""
+
+
 def listed_track(
-    drawing: Drawing, label: str, stretches: Sequence[tuple[int, int]]
+    drawing: Drawing,
+    label: str,
+    stretches: Sequence[tuple[int, int]],
+    words: Sequence[str] = PAGES,
 ) -> None:
-    """Draw which stretches a call lists."""
+    """Draw which stretches a call lists, in the words of `PAGES` or `BLOCKS`."""
     if not stretches:
         return
     drawing.label(label, TRACK)
     for begin, end in stretches:
-        title = f"{label} lists these bytes: they must be zero after it"
+        title = f"{label} {words[0]}"
         x, width = drawing.box(begin, end, TRACK, "listed", title, 3)
-        text = fitting(width - 6, "must be zero", "zero", "=")
+        text = fitting(width - 6, *words[1:])
         drawing.text(x + 5, drawing.y + TRACK / 2 + 3.5, text, "on-mark", 10)
     drawing.y += TRACK
 

@@ -41,6 +41,15 @@ def _number_text(value: str | float) -> str:
     return value if isinstance(value, str) else f"{value:.6g}"
 
 
+def breakable(name: str) -> list[Child]:
+    """Return a long name that may go on in the next line after an underscore."""
+    first, *others = name.split("_")
+    parts: list[Child] = [first]
+    for other in others:
+        parts += ["_", el("wbr"), other]
+    return parts
+
+
 def _append(parent: Element, child: Child) -> None:
     if isinstance(child, Element):
         parent.append(child)

@@ -8,7 +8,7 @@ from kvzero.casefile import case_file_text
 from kvzero.observation import WARMUP_CALL, Launch, Observation
 from kvzero.properties.wording import counted, launch_text
 from kvzero.report.facts import ReportedFinding
-from kvzero.report.html.elements import command, el, heading, table, terms
+from kvzero.report.html.elements import breakable, command, el, heading, table, terms
 from kvzero.report.html.memory_svg import legend, memory_figure
 from kvzero.report.memory_map import case_map
 from kvzero.report.pictures import case_pictures
@@ -37,7 +37,7 @@ def finding_section(
     key = f"finding-{number}"
     title = heading(3, "", key)
     title.append(el("span", violation.kind, class_=f"badge {violation.kind}"))
-    title.append(el("span", f"{number}. {violation.headline}"))
+    title.append(el("span", breakable(f"{number}. {violation.headline}")))
     return el(
         "article",
         title,
@@ -91,6 +91,9 @@ def _pictures(finding: ReportedFinding, key: str) -> Iterator[Element]:
     chosen = case_pictures(finding.case, finding.observation)
     found = wrong_bytes(finding.case, finding.observation)
     yield heading(4, "Memory")
+    if not chosen.pictures:
+        yield el("p", "The case has no memory to draw.", class_="muted")
+        return
     for index, picture in enumerate(chosen.pictures):
         yield memory_figure(chosen, picture, f"{key}-picture-{index + 1}")
     if chosen.kinds_left_out:
@@ -101,7 +104,7 @@ def _pictures(finding: ReportedFinding, key: str) -> Iterator[Element]:
     if untold:
         text = f"Marked are the first stretches: {untold:,} more bytes are wrong."
         yield el("p", text)
-    yield legend(f"{key}-legend")
+    yield legend(chosen, f"{key}-legend")
 
 
 def _wrong_bytes(finding: ReportedFinding) -> Iterator[Element]:
@@ -140,7 +143,7 @@ def _launches(seen: Observation) -> Iterator[Element]:
     if not seen.launches:
         return
     yield heading(4, "Launches")
-    columns = ("kernel", "call", "programs#", "warps#", "target", "what became of it")
+    columns = ("kernel", "call", "programs#", "warps#", "target", "fate there")
     rows = [_times(row, len(list(same))) for row, same in groupby(_launch_rows(seen))]
     yield table(columns, rows[:MOST_LAUNCHES], stacks=True)
     more = len(rows) - MOST_LAUNCHES

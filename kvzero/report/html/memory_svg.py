@@ -7,11 +7,11 @@ the style sheet shows one of them. What a colour says, a letter, sign or text sa
 from itertools import groupby
 from xml.etree.ElementTree import Element
 
+from kvzero.properties.wording import counted
 from kvzero.report.anatomy import tiles
 from kvzero.report.anatomy_text import bytes_text
 from kvzero.report.html.drawing import (
     BAND,
-    CELL,
     CHARACTER,
     LANE,
     MOST_PAGES,
@@ -30,7 +30,9 @@ from kvzero.report.html.elements import el
 from kvzero.report.html.overview_svg import overview
 from kvzero.report.html.style import LIGHT, SEGMENT_COLOURS
 from kvzero.report.panel import (
+    MISSED,
     MOST_LANES,
+    TOUCHED,
     Pages,
     Window,
     lanes,
@@ -62,9 +64,12 @@ def memory_figure(chosen: Pictures, picture: Picture, key: str) -> Element:
 def _rows(chosen: Pictures, picture: Picture, frame: Frame, key: str) -> Element:
     """Draw a window page by page, row under row."""
     window = picture.window
-    drawing = Drawing(chosen, window, frame, key)
-    for first in range(0, window.columns, frame.columns):
-        columns = min(frame.columns, window.columns - first)
+    # A column that is one byte has room for its digits; others can be narrower.
+    row_columns = frame.columns if window.scale == 1 else WIDE.columns
+    px_per_column = frame.row_width / row_columns
+    drawing = Drawing(chosen, window, frame, key, px_per_column)
+    for first in range(0, window.columns, row_columns):
+        columns = min(row_columns, window.columns - first)
         begin = window.begin + first * window.scale
         drawing.window = Window(window.allocation, begin, columns, window.scale)
         _row(drawing)
@@ -83,6 +88,10 @@ def _row(drawing: Drawing) -> None:
             _ground(drawing)
         _lane(drawing, lane)
         drawing.y += LANE
+    if len(found) > MOST_LANES:
+        drawing.y += RULER
+        told = f"{counted(len(found) - MOST_LANES, 'more page')} over these"
+        drawing.text(drawing.frame.gutter, drawing.y - 5, told, "dim")
     _call_tracks(drawing, pages)
     mark_tracks(drawing)
     drawing.y += 12
@@ -92,7 +101,7 @@ def _ruler(drawing: Drawing) -> None:
     """Draw offsets at equal distances, as many as have room."""
     window = drawing.window
     longest = max(len(f"{window.end:,}"), len(f"{window.begin:,}"))
-    room = (longest + 1) * CHARACTER / CELL
+    room = (longest + 1) * CHARACTER / drawing.px_per_column
     step = next((n for n in (4, 8, 16, 32) if n > room), 64)
     drawing.label("byte", RULER)
     for column in range(0, window.columns, step):
@@ -172,10 +181,22 @@ _LEGEND = (
 )
 
 
-def legend(key: str) -> Element:
-    """Return what the colours, patterns and signs of all pictures stand for."""
+def legend(chosen: Pictures, key: str) -> Element:
+    """Return what colours, patterns and signs stand for, those that may be met.
+
+    Args:
+        chosen: The pictures that it is for.
+        key: Prefix of its names, unlike that of any other in the document.
+    """
+    signs = {mark.sign for mark in chosen.marks}
+    met = {
+        "padding": bool(chosen.layout.tiles),
+        "listed": bool(chosen.listings),
+        "missed": MISSED in signs,
+        "touched": TOUCHED in signs,
+    }
     items = []
-    for name, text in _LEGEND:
+    for name, text in (each for each in _LEGEND if met.get(each[0], True)):
         is_pattern = name in ("padding", "guard")
         fill = f"url(#{key}-{name}-{name})" if is_pattern else LIGHT[name]
         swatch = el(

@@ -11,7 +11,7 @@ from kvzero.report.anatomy import Region, regions
 from kvzero.report.anatomy_text import bytes_text
 from kvzero.report.html.drawing import (
     BAND,
-    CELL,
+    BLOCKS,
     LANE,
     MOST_PAGES,
     NARROW,
@@ -46,7 +46,7 @@ def overview(chosen: Pictures, picture: Picture, frame: Frame, key: str) -> Elem
     allocation = picture.window.allocation
     size = int(chosen.layout.allocation_sizes[allocation])
     window = Window(allocation, 0, OVERVIEW_COLUMNS, -(-size // OVERVIEW_COLUMNS))
-    px = frame.columns * CELL / OVERVIEW_COLUMNS
+    px = frame.row_width / OVERVIEW_COLUMNS
     drawing = Drawing(chosen, window, frame, key, px)
     _overview_ruler(drawing, size)
     found = regions(chosen.layout, allocation)
@@ -67,7 +67,7 @@ def overview(chosen: Pictures, picture: Picture, frame: Frame, key: str) -> Elem
     for listing in chosen.listings:
         if len(found) * len(listing.blocks) <= MOST_LISTED_STRETCHES:
             spans = list(_binned(window, listed_stretches(found, listing)))
-            listed_track(drawing, listing.label, spans)
+            listed_track(drawing, listing.label, spans, BLOCKS)
     mark_tracks(drawing)
     return finished(drawing, picture, drawing.y + 4)
 

@@ -36,9 +36,19 @@ def verdict_text(report: Report) -> str:
     if len(runs) == 1:
         return f"{runs[0].verdict}; {counted(len(runs[0].findings), 'finding')}"
     if runs:
-        passed = sum(run.exit_code == 0 for run in runs)
-        return f"{passed} of {len(runs)} subjects without a fault"
-    return "all faults caught" if report.exit_code == 0 else "not all faults caught"
+        return _verdict_of_several([run.exit_code for run in runs])
+    rows = report.matrix.rows if report.matrix else ()
+    judged = [row for row in rows if row.is_killed is not None]
+    survived = sum(not row.is_killed for row in judged)
+    return f"{survived or 'none'} of {counted(len(judged), 'fault')} survived"
+
+
+def _verdict_of_several(exit_codes: Sequence[int]) -> str:
+    """Return what came of runs of several subjects."""
+    broken = sum(code == 1 for code in exit_codes)
+    open_ = sum(code > 1 for code in exit_codes)
+    told = f"{broken or 'none'} of {len(exit_codes)} subjects with a fault"
+    return f"{told}, {open_} not judged" if open_ else told
 
 
 def _end_text(report: Report) -> str:
@@ -89,24 +99,37 @@ def _content(report: Report) -> Iterator[Element]:
 
 def _findings(report: Report) -> Iterator[Element]:
     yield heading(2, "Findings", "findings")
-    found = [(run, each) for run in report.runs for each in run.findings]
+    runs = report.runs
+    found = [(run, each) for run in runs for each in run.findings]
     if not found:
         yield el("p", "No violation was found.", class_="card")
     if len(found) > 1:
-        yield el(
-            "ol",
-            [
-                el("li", _link(number, f"{run.subject}: {each.violation.headline}"))
-                for number, (run, each) in enumerate(found, 1)
-            ],
-            class_="card contents",
-        )
+        subjects = [f"{run.subject}: " if len(runs) > 1 else "" for run, _ in found]
+        entries = [
+            _entry(number, subject, each)
+            for number, (subject, (_, each)) in enumerate(zip(subjects, found), 1)
+        ]
+        yield el("ol", entries, class_="card contents")
     shown = [each for _, each in found[:MOST_FINDINGS]]
     for number, each in enumerate(shown, 1):
         yield finding_section(each, number, _drawn_at(each, shown[: number - 1]))
     hidden = len(found) - MOST_FINDINGS
     if hidden > 0:
         yield el("p", f"and {counted(hidden, 'more finding')}: see report.json")
+
+
+def _entry(number: int, subject: str, finding: ReportedFinding) -> Element:
+    """Return a finding's entry in the list of all, in as few words as tell it apart."""
+    violation = finding.violation
+    name = f"{subject}{violation.property}: {violation.what}"
+    place = f", at {violation.place}" if violation.place else ""
+    seen = f" seen in {counted(finding.count, 'case')}{place}"
+    return el(
+        "li",
+        el("span", violation.kind, class_=f"badge {violation.kind}"),
+        _link(number, name),
+        el("span", seen, class_="muted"),
+    )
 
 
 def _drawn_at(

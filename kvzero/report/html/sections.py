@@ -7,7 +7,15 @@ from xml.etree.ElementTree import Element
 from kvzero.properties.registry import PROPERTIES
 from kvzero.properties.wording import counted
 from kvzero.report.facts import KillMatrix, KillRow, Report, SubjectRun
-from kvzero.report.html.elements import command, el, heading, table, terms
+from kvzero.report.html.elements import (
+    Children,
+    breakable,
+    command,
+    el,
+    heading,
+    table,
+    terms,
+)
 from kvzero.report.html.plots import bar, launches_over_time
 
 MOST_REASONS = 200
@@ -77,7 +85,7 @@ def _judged(run: SubjectRun) -> Element:
     return table(("property", "result", "cases#", "share of all cases"), rows)
 
 
-def _judged_row(run: SubjectRun, name: str) -> tuple[str | Element, ...]:
+def _judged_row(run: SubjectRun, name: str) -> tuple[Children, ...]:
     broken = [each for each in run.findings if each.violation.property == name]
     kind, sign, text = "good", "✓", "holds"
     if broken:
@@ -87,7 +95,7 @@ def _judged_row(run: SubjectRun, name: str) -> tuple[str | Element, ...]:
         kind, sign = "fault", "✗"
     count = run.judged[name]
     result = f"{sign}\N{NO-BREAK SPACE}{text}"
-    return name, result, f"{count:,}", bar(count, run.cases, kind)
+    return breakable(name), result, f"{count:,}", bar(count, run.cases, kind)
 
 
 def _not_judged(run: SubjectRun) -> Element:
@@ -113,8 +121,8 @@ def speed_section(runs: tuple[SubjectRun, ...]) -> Iterator[Element]:
         (run.subject, f"{run.launches:,}", f"{rate:,.0f}", bar(rate, most))
         for run, rate in rates
     ]
-    columns = ("subject", "launches#", "launches a second#", "end to end")
-    yield el("section", table(columns, rows), class_="card")
+    columns = ("subject", "launches#", "launches a second, end to end#", "compared")
+    yield el("section", table(columns, rows, stacks=True), class_="card")
     for index, run in enumerate(runs):
         parts = [*_time_shares(run), *_over_time(run, f"speed-{index + 1}")]
         if parts:
@@ -125,7 +133,8 @@ def _time_shares(run: SubjectRun) -> Iterator[Element]:
     speed = run.speed
     if speed is None:
         return
-    total = speed.checking_seconds + speed.drawing_seconds
+    spent_on_cases = speed.checking_seconds + speed.drawing_seconds
+    total = max(run.seconds * run.workers, spent_on_cases)
     yield el(
         "p",
         f"{speed.per_second:,.0f} launches checked a second, "
@@ -134,6 +143,7 @@ def _time_shares(run: SubjectRun) -> Iterator[Element]:
     shares = (
         ("checking: run, evaluate, judge", speed.checking_seconds),
         ("drawing the next case", speed.drawing_seconds),
+        ("all else: starting, shrinking", total - spent_on_cases),
     )
     rows = [(name, f"{spent:,.1f} s", bar(spent, total)) for name, spent in shares]
     yield table(("where the time went", "time#", "share"), rows)
@@ -154,8 +164,8 @@ def matrix_section(matrix: KillMatrix | None) -> Iterator[Element]:
     killed = sum(bool(row.is_killed) for row in judged)
     unjudged = len(matrix.rows) - len(judged)
     told = (
-        f"{killed} of {counted(len(judged), 'fault')} killed by each of "
-        f"{counted(len(matrix.seeds), 'seed')} in {matrix.seconds:,.1f} s. "
+        f"{killed} of {counted(len(judged), 'fault')} killed with "
+        f"{counted(len(matrix.seeds), 'seed')} each in {matrix.seconds:,.1f} s. "
         f"A kill is the violation that the fault declares, seen, repeated and shrunk."
     )
     if unjudged:
@@ -171,7 +181,9 @@ def matrix_section(matrix: KillMatrix | None) -> Iterator[Element]:
         "runs#",
         "blocks#",
     )
-    every = table(columns, map(_kill_row, matrix.rows), stacks=True)
+    # What survived is what a reader must see; what was not judged says the least.
+    rows = sorted(matrix.rows, key=lambda row: (False, True, None).index(row.is_killed))
+    every = table(columns, map(_kill_row, rows), stacks=True)
     yield el("section", heading(3, "Every fault"), every, class_="card")
 
 
@@ -193,13 +205,14 @@ def _kill_row(row: KillRow) -> tuple[Element | str, ...]:
     kind, sign = {True: ("good", "✓"), False: ("fault", "✗"), None: ("open", "?")}[
         row.is_killed
     ]
+    was_run = row.is_killed is not None
     return (
         row.fault,
         el("span", f"{sign} {row.verdict}", class_=f"badge {kind}"),
         f"{row.area}: {row.kind}",
         row.breaks,
-        f"{row.cases:,}",
-        f"{row.seconds:.1f} s",
+        f"{row.cases:,}" if was_run else "",
+        f"{row.seconds:.1f} s" if was_run else "",
         "" if row.runs is None else f"{row.runs:,}",
         "" if row.blocks is None else f"{row.blocks:,}",
     )

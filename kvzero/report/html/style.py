@@ -97,7 +97,9 @@ dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));
 gap:12px 24px;margin:12px 0 0}
 dt{color:var(--muted);font-size:13.5px}
 dd{margin:0;overflow-wrap:anywhere}
-.figures dd{font-size:20px;font-weight:600;font-variant-numeric:tabular-nums}
+.figures{display:flex;flex-wrap:wrap;gap:12px 44px}
+.figures dd{overflow-wrap:normal;font-size:20px;font-weight:600;
+font-variant-numeric:tabular-nums}
 code,pre,.mono{font-family:ui-monospace,"SF Mono",Menlo,Consolas,"DejaVu Sans Mono",
 monospace;font-size:13.5px}
 pre{margin:8px 0;padding:12px 14px;background:var(--soft);border-radius:8px;
@@ -147,6 +149,7 @@ main,.top,footer{padding-left:12px;padding-right:12px}
 .card{padding:14px 12px}
 h1{font-size:22px}
 dl{grid-template-columns:repeat(auto-fit,minmax(128px,1fr));gap:10px 16px}
+.figures{gap:10px 28px}.figures dd{font-size:18px}
 .wide{display:none!important}.narrow{display:block!important}
 table{font-size:13.5px}
 ol.contents{padding-left:34px}

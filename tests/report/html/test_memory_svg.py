@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvzero.case import Case
+from kvzero.layout import Allocation, Axis, Layout, Run
 from kvzero.observation import ByteSpan, CallObservation, Observation, WrongBytes
 from kvzero.report.html.drawing import CELL, NARROW, WIDE, Frame
 from kvzero.report.html.memory_svg import memory_figure
@@ -84,6 +85,15 @@ def test_memory_figure_breaks_its_rows_for_a_phone() -> None:
     assert found["block 0, segment 1: bytes 8 to 15"] == [(at(NARROW, 0), 8 * CELL)]
 
 
+def test_memory_figure_has_long_rows_on_a_phone_where_a_column_is_no_byte() -> None:
+    layout = Layout(4, (Allocation(2_000),), (Run(500, 500),))
+    (figure,) = drawn(case_of(layout))
+    titles = {"block 0, segment 0: bytes 0 to 499", "guard, outside the allocation"}
+    wide, narrow = boxes(figure, "wide"), boxes(figure, "narrow")
+    for title in titles:
+        assert len(wide[title]) == len(narrow[title])
+
+
 def test_memory_figure_shows_what_wrong_bytes_hold() -> None:
     (figure,) = drawn(case_of(SMALL), observation_of(SMALL))
     texts = [text.text for text in figure.iter("text")]
@@ -97,6 +107,9 @@ def test_memory_figure_draws_padding_guards_and_pages_over_pages() -> None:
     assert "guard, outside the allocation" in padded
     (overlaid,) = drawn(case_of(OVERLAID))
     assert "over it" in [text.text for text in overlaid.iter("text")]
+    pile = Layout(1, (Allocation(8),), (Run(8, 8, axes=(Axis(9, 0),)),))
+    (piled,) = drawn(case_of(pile))
+    assert "5 more pages over these" in [text.text for text in piled.iter("text")]
 
 
 def test_memory_figure_shows_a_large_allocation_whole_and_its_wrong_bytes() -> None:
@@ -106,5 +119,6 @@ def test_memory_figure_shows_a_large_allocation_whole_and_its_wrong_bytes() -> N
     whole = boxes(figures[0], "wide")
     ((x, _),) = whole["touched 1: bytes -4 to 1"]
     assert x == WIDE.gutter
-    ((listed, _),) = whole["call 1 lists these bytes: they must be zero after it"]
+    blocks = "call 1 lists blocks here: their pages must be zero after it"
+    ((listed, _),) = whole[blocks]
     assert listed >= at(WIDE, 63)

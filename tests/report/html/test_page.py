@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 
-from kvzero.report.facts import Report
+from kvzero.report.facts import KillMatrix, KillRow, Report
 from kvzero.report.html.page import html_page, verdict_text
 from tests.report.example_reports import (
     HOSTILE,
@@ -25,6 +25,7 @@ _TAGS = """
 html head meta title style body header main nav footer section article h1 h2 h3 h4 p
 ul ol li a span code pre dl div dt dd table thead tbody tr th td figure figcaption
 details summary svg desc defs pattern path circle rect line text polyline
+wbr
 """
 TAGS = frozenset(_TAGS.split())
 """Every element that a report is made of."""
@@ -182,7 +183,7 @@ def test_html_page_says_what_was_not_judged_and_why() -> None:
 def test_html_page_of_a_large_pool_shows_where_in_it_bytes_are_wrong() -> None:
     text = read(report_of(run_of(findings=(finding_of(LARGE),)))).text()
     assert "allocation 0, whole: 17,179,869,184 B (16 GiB)" in text
-    assert "around what was missed 1; 1 column = 1 B" in text
+    assert "around the first bytes missed in call 1; 1 column = 1 B" in text
     assert "Marked are the first stretches: 100 more bytes are wrong" in text
 
 
@@ -196,11 +197,41 @@ def test_html_page_shows_coverage_where_it_was_counted() -> None:
     ("runs", "words"),
     [
         ((run_of(),), "no fault found; 0 findings"),
-        ((run_of(), run_of(exit_code=1)), "1 of 2 subjects without a fault"),
-        ((), "all faults caught"),
+        ((run_of(), run_of()), "none of 2 subjects with a fault"),
+        ((run_of(), run_of(exit_code=1)), "1 of 2 subjects with a fault"),
+        (
+            (run_of(exit_code=1), run_of(exit_code=5)),
+            "1 of 2 subjects with a fault, 1 not judged",
+        ),
     ],
 )
 def test_verdict_text_says_what_came_of_it(
     runs: tuple[object, ...], words: str
 ) -> None:
     assert verdict_text(report_of(*runs)) == words  # type: ignore[arg-type]  # runs
+
+
+def kill_row(fault: str, *, is_killed: bool | None) -> KillRow:
+    breaks = "listed_pages_are_zero: listed-byte-not-zero"
+    cases = 0 if is_killed is None else 9
+    return KillRow(fault, "ids", "k", breaks, "v", is_killed, cases, 0.5, 1, 2)
+
+
+def test_the_kill_matrix_begins_with_what_survived() -> None:
+    kills = {"dead": True, "unseen": None, "survivor": False}
+    rows = tuple(kill_row(name, is_killed=kill) for name, kill in kills.items())
+    report = report_of(matrix=KillMatrix(rows, (0,), 1.0))
+    assert verdict_text(report) == "1 of 2 faults survived"
+    page = read(report)
+    names = [text for tag, text in page.texts if tag == "th" and text in kills]
+    assert names == ["survivor", "dead", "unseen"]
+    assert [text for tag, text in page.texts if tag == "td" and text == "0"] == []
+
+
+def test_the_list_of_findings_names_subjects_where_there_are_several() -> None:
+    two = (finding_of(SMALL, "odd"), finding_of(LARGE, "even"))
+    broken = run_of("mine", exit_code=1, findings=two)
+    alone = {text for tag, text in read(report_of(broken)).texts if tag == "a"}
+    both = {text for tag, text in read(report_of(broken, run_of())).texts if tag == "a"}
+    assert "listed_pages_are_zero: odd" in alone
+    assert "mine: listed_pages_are_zero: odd" in both
