@@ -14,7 +14,7 @@ from kvzero.errors import LayoutError, SubjectError
 from tests.bench.made import ORIGIN
 
 PRESET = "vllm_gemma4_26b_a4b_unified_pages"
-TINY = HarnessRequest(["footprint"], [PRESET], ["id-0-skipped"], 0.2)
+TINY = HarnessRequest(["footprint"], [PRESET], ["id-0-skipped"], 3.0)
 
 
 @pytest.mark.slow

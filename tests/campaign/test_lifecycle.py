@@ -1,6 +1,7 @@
 """The lifecycle machine: planted servers are caught, the correct one passes."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -104,11 +105,12 @@ def test_planted_servers_name_rules_and_sources() -> None:
 @pytest.mark.slow
 def test_a_history_shrinks_to_few_steps_and_says_them() -> None:
     fault = next(f for f in ON_CPU if f.name == "forgets-failed-loads")
-    # Without an end: where shrinking ends by itself does not depend on the machine.
+    # Without an end, so that the machine's speed does not say where shrinking ends. The
+    # modules that are loaded still do a little: Hypothesis draws constants from them.
     life = lived(server=fault.server, shrink_seconds=math.inf)
     assert life.violation is not None
     text = "\n".join(life.violation.lines())
-    assert "2 blocks, 1 segments" in text
+    assert re.search(r"pool +[23] blocks, [12] segments\n", text)
     assert "history  open; begin_load(1, 0 arrive); end_load([1], 0)\n" in text
     assert life.exit_code == 1
 

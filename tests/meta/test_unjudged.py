@@ -29,6 +29,7 @@ CASES = 25
 CAPS = re.compile(
     r"a call's programs exceed the cap of |"
     r"a loop at \S+ makes more turns than the cap of |"
+    r"(torch operations on the case's memory: )?"
     r"a write at \S+ of more stretches than the cap of |"
     r"stores overlap in more than "
 )
