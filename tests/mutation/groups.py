@@ -172,6 +172,27 @@ GROUPS = (
                     "executors/footprint/test_executor.py",
                 )
             ),
+            PropertyTests(
+                (
+                    "executors/footprint/test_elementwise_drawn.py",
+                    "executors/footprint/test_values_drawn.py",
+                    "executors/footprint/test_shapes_drawn.py",
+                    "executors/footprint/test_floats_drawn.py",
+                    "executors/footprint/test_combining_drawn.py",
+                    "executors/footprint/test_parse_drawn.py",
+                    "executors/footprint/test_control_drawn.py",
+                )
+            ),
+            PropertyTests(
+                (
+                    "executors/footprint/test_stores_drawn.py",
+                    "executors/footprint/test_loads_drawn.py",
+                    "executors/footprint/test_promises_drawn.py",
+                    "executors/footprint/test_atomics_drawn.py",
+                    "executors/footprint/test_torch_drawn.py",
+                    "executors/footprint/test_facts_drawn.py",
+                )
+            ),
             *OTHERS,
             Faults(but=BEYOND_LIMITS),
             PropertyTests(("executors/footprint/test_depth.py",)),

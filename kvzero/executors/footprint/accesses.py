@@ -365,11 +365,10 @@ def _report_misaligned(frame: Frame, store: Store, size: int) -> None:
     bad = ((starts & (size - 1)) != 0) & (ends > starts)
     if not bad.any():
         return
-    where = np.zeros(frame.domain.shape, bool)
     if isinstance(store, ZeroStore):
-        shape = store.starts.shape
-        where |= over_lanes(bad.reshape(shape))
+        where = over_lanes(bad.reshape(store.starts.shape))
     else:
+        where = np.zeros(store.shape, bool)
         where[store.rows[bad], store.cols[bad]] = True
     frame.misstep(
         "false-promise",

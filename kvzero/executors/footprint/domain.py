@@ -98,9 +98,10 @@ class Domain:
 
     Attributes:
         shape: Rows and columns.
+        grid: Programs of the whole launch in x, y and z.
     """
 
-    __slots__ = ("_ids", "_parent", "_pick", "shape")
+    __slots__ = ("_ids", "_parent", "_pick", "grid", "shape")
 
     def __init__(
         self,
@@ -108,9 +109,11 @@ class Domain:
         ids: tuple[Scalar, Scalar, Scalar] | None = None,
         parent: "Domain | None" = None,
         pick: Pick | None = None,
+        grid: Grid = (1, 1, 1),
     ) -> None:
         """Hold program ids, or find them in a parent when they are asked for."""
         self.shape = shape
+        self.grid: Grid = grid if parent is None else parent.grid
         self._ids = ids
         self._parent = parent
         self._pick = pick
@@ -181,7 +184,7 @@ def grid_domains(grid: Grid, programs: int) -> list[Domain]:
             end = min(col + width, x)
             in_x = np.arange(col, end, dtype=np.int32)[None, :]
             ids = (_uniform(in_x), in_y, in_z)
-            domains.append(Domain((len(rows), end - col), ids))
+            domains.append(Domain((len(rows), end - col), ids, grid=grid))
     return domains
 
 

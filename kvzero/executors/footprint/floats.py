@@ -149,7 +149,8 @@ def _singles(numbers: Any, source: Type, target: Type, op: Op) -> Any:  # Any: N
     if target.element not in TORCH_FLOATS or (source.is_float and source.bits <= 32):
         return numbers
     singles = numbers.astype(np.float32)
-    if not np.array_equal(singles.astype(np.float64), numbers.astype(np.float64)):
+    # As Python's numbers: float64 does not hold all integers of 64 bits either.
+    if singles.tolist() != numbers.tolist():
         raise _refused(target, op)
     return singles
 

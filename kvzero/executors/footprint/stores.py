@@ -188,7 +188,7 @@ def linear_ids(
     shape: tuple[int, ...],
     several: int = -1,
 ) -> Int64Array:
-    """Return one number a program: equal for two accesses only if the program is.
+    """Return one number a program, 0 or more: equal only for the same program.
 
     Args:
         domain: The programs.
@@ -203,7 +203,9 @@ def linear_ids(
         np.broadcast_to(axis, domain.shape)[rows, cols].astype(np.int64)
         for axis in domain.ids
     )
-    return (z << 48) ^ (y << 32) ^ x
+    width, height, _ = domain.grid
+    found: Int64Array = x + width * (y + height * z)
+    return found
 
 
 def covering(store: Store, addresses: Int64Array) -> Pairs:

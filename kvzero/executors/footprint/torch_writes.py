@@ -158,7 +158,8 @@ def written_values(
 def _raw(values: torch.Tensor) -> NDArray[np.uint8]:
     """Return the bytes of each element, shape [n, size]."""
     size = values.element_size()
-    flat = values.detach().reshape(-1).contiguous()
+    # Not `contiguous`: it leaves a single element its stride of 0, which has no bytes.
+    flat = values.detach().reshape(-1).clone(memory_format=torch.contiguous_format)
     raw: NDArray[np.uint8] = flat.view(torch.uint8).numpy()
     return raw.reshape(-1, size)
 
@@ -184,8 +185,14 @@ def _index_fill(
     # On one element: torch itself refuses what it refuses.
     one = torch.zeros([1] * tensor.dim(), dtype=tensor.dtype)
     one.index_fill_(dim, torch.zeros_like(index), value)
-    dim %= max(tensor.dim(), 1)
-    return _put(tensor, [None] * dim + [index], torch.as_tensor(value))
+    whole = _with_a_dim(tensor)
+    before: list[torch.Tensor | None] = [None] * (dim % whole.dim())
+    return _put(whole, [*before, index], torch.as_tensor(value))
+
+
+def _with_a_dim(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor as what works along a dimension sees it: with one at least."""
+    return tensor if tensor.dim() else tensor.view(1)
 
 
 def _index_put(
@@ -304,7 +311,7 @@ _LAST = _LastIndex()
 
 def _masked_fill(tensor: torch.Tensor, mask: torch.Tensor, value: Any) -> Write:
     mask = mask.cpu().expand(tensor.shape)
-    return _put(tensor, [mask], torch.as_tensor(value))
+    return _put(_with_a_dim(tensor), [_with_a_dim(mask)], torch.as_tensor(value))
 
 
 Writer = Callable[..., Write]

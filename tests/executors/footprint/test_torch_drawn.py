@@ -1,0 +1,171 @@
+"""Torch operations on drawn views against torch itself, on real memory."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvzero.executors.footprint import torch_writes
+from tests.executors.footprint.test_torch_writes import SIZE, Torch
+
+DTYPES = (
+    torch.uint8,
+    torch.int8,
+    torch.bool,
+    torch.int16,
+    torch.float16,
+    torch.bfloat16,
+    torch.int32,
+    torch.float32,
+    torch.int64,
+    torch.float64,
+    torch.complex64,
+)
+KINDS = ("zero", "fill", "copy", "masked", "index", "row", "list")
+Work = Callable[[torch.Tensor], object]
+Index = slice | torch.Tensor
+
+
+@dataclass
+class Geometry:
+    """A strided view whose elements never share a byte.
+
+    Attributes:
+        dtype: Of its elements.
+        offset: First element.
+        shape: Before it is sliced and permuted.
+        slices: One a dimension.
+        order: Of its dimensions.
+    """
+
+    dtype: torch.dtype
+    offset: int
+    shape: list[int]
+    slices: list[slice]
+    order: list[int]
+
+    def of(self, memory: torch.Tensor) -> torch.Tensor:
+        whole = memory.view(self.dtype)[self.offset :]
+        block = whole[: int(np.prod(self.shape))].view(self.shape)
+        return block[tuple(self.slices)].permute(self.order)
+
+
+@st.composite
+def geometries(draw: st.DrawFn) -> Geometry:
+    """Views of up to three dimensions; shrink to one byte."""
+    dtype = draw(st.sampled_from(DTYPES))
+    shape = draw(st.lists(st.integers(1, 4), max_size=3))
+    left = SIZE // dtype.itemsize - int(np.prod(shape))
+    begins = [draw(st.integers(0, n - 1)) for n in shape]
+    ends = [draw(st.integers(begin, n)) for begin, n in zip(begins, shape)]
+    slices = [
+        slice(begin, end, draw(st.integers(1, 2))) for begin, end in zip(begins, ends)
+    ]
+    order = draw(st.permutations(range(len(shape))))
+    return Geometry(dtype, draw(st.integers(0, left)), shape, slices, order)
+
+
+@st.composite
+def works(draw: st.DrawFn, name: str, view: torch.Tensor) -> Work:
+    """Operations of one kind that write a view, where they can; else it is zeroed."""
+    value = draw(st.sampled_from((0, 1, 2, -0.0)))
+    if name == "zero" or (name in ("row", "list") and not view.dim()):
+        return lambda t: t.zero_()
+    if name == "fill":
+        return lambda t: t.fill_(value)
+    numbers = st.integers(0, 3)
+    if name in ("copy", "masked"):
+        sizes = [draw(st.sampled_from((1, n))) for n in view.shape]
+        count = int(np.prod(sizes))
+        drawn = draw(st.lists(numbers, min_size=count, max_size=count))
+        source = torch.tensor(drawn, dtype=draw(st.sampled_from(DTYPES[:-1])))
+        source = source.view(sizes)
+        if name == "copy":
+            return lambda t: t.copy_(source)
+        return lambda t: t.masked_fill_(source.bool(), value)
+    dims = max(view.dim(), 1)
+    dim = draw(st.integers(-dims, dims - 1))
+    size = view.shape[dim] if view.dim() else 1
+    if not size:
+        return lambda t: t.zero_()
+    ids = draw(st.lists(st.integers(0, size - 1), max_size=4))
+    if name == "index":
+        return lambda t: t.index_fill_(dim, torch.tensor(ids, dtype=torch.int64), value)
+    if name == "row":
+        at = draw(st.integers(-size, size - 1))
+        return lambda t: t.select(dim, at).fill_(value)
+    listed = torch.tensor([draw(st.sampled_from((i, i - size))) for i in ids]).long()
+    before: list[Index] = [slice(None)] * (dim % dims)
+    return lambda t: t.__setitem__((*before, listed), value)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_torch_writes_the_bytes_that_it_writes_on_real_memory(
+    name: str, data: st.DataObject
+) -> None:
+    here = Torch()
+    geometry = data.draw(geometries(), "view")
+    for kind in (name, *data.draw(st.lists(st.sampled_from(KINDS), max_size=1))):
+        work = data.draw(works(kind, geometry.of(here.real)), "operation")
+        work(geometry.of(here.real))
+        with here.watched() as watch:
+            work(geometry.of(here.bench.memory))
+        assert watch.touched == []
+    assert here.bytes_written() == bytes(here.real.numpy())
+    for result in here.results:
+        # A set of bytes: ascending, and no two stretches touch.
+        assert (result.zero.starts < result.zero.ends).all()
+        assert (result.zero.ends[:-1] < result.zero.starts[1:]).all()
+
+
+@given(pieces=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 9)), max_size=5))
+def test_zeros_of_several_operations_are_one_set(pieces: list[tuple[int, int]]) -> None:
+    here = Torch()
+    with here.watched():
+        for begin, size in pieces:
+            here.bench.memory[begin : begin + size].zero_()
+    covered = {begin + i for begin, size in pieces for i in range(size)}
+    zeros = [*here.bench.zeros()]
+    assert {at for begin, end in zeros for at in range(begin, end)} == covered
+    for result in here.results:
+        assert (result.zero.ends[:-1] < result.zero.starts[1:]).all()
+    again = sum(result.again_bytes for result in here.results)
+    assert again == sum(size for _, size in pieces) - len(covered)
+
+
+@settings(max_examples=40)
+@given(geometry=geometries(), spared=st.integers(-1, 1))
+def test_more_elements_than_the_most_are_not_judged(
+    geometry: Geometry, spared: int
+) -> None:
+    here = Torch()
+    count = geometry.of(here.real).numel()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch_writes, "MAX_WRITE_ELEMENTS", count + spared)
+        with here.watched() as watch:
+            geometry.of(here.bench.memory).fill_(1)
+    assert bool(watch.touched) == (spared < 0)
+
+
+@settings(max_examples=40)
+@given(geometry=geometries(), read=st.sampled_from([torch.clone, torch.sum, torch.neg]))
+def test_what_torch_reads_is_named_and_returned(geometry: Geometry, read: Work) -> None:
+    here = Torch()
+    if geometry.dtype == torch.bool:
+        read = torch.clone
+    view = geometry.of(here.bench.memory)
+    with here.watched() as watch:
+        found = read(view)
+    theirs = read(geometry.of(here.real))
+    assert isinstance(found, torch.Tensor)
+    assert isinstance(theirs, torch.Tensor)
+    assert len(watch.touched) == 1
+    assert (found.shape, found.dtype) == (theirs.shape, theirs.dtype)
+    memory = here.bench.memory
+    assert found.untyped_storage().data_ptr() != memory.untyped_storage().data_ptr()
