@@ -1,7 +1,7 @@
 """What a campaign does, as plain data: it travels to workers, files and machines.
 
-Every random choice follows from ``(seed, worker, batch)``. Campaigns with one seed and
-other numbers of workers never draw the same cases.
+Every random choice follows from ``(seed, worker, batch)``. Each worker has a number of
+its own, so no two of a campaign draw the same cases.
 """
 
 from collections.abc import Mapping
