@@ -35,8 +35,11 @@ SLICE_SECONDS = 0.25
 """Time that a worker works between two reports."""
 START_SECONDS = 120.0
 """Time for what a worker does before its first case: imports, and a GPU's context."""
+WARM_CASES = 32
+"""Cases after which a worker holds what it always will: a GPU's context alone takes
+more than it may grow."""
 GROWTH_BYTES = 2**28
-"""Memory that a worker may take beyond what it took after its first report: what grows
+"""Memory that a worker may take beyond what it took once it was warm: what grows
 slowly, in us, in Hypothesis, in Triton or in the subject, goes with the process."""
 MOST_BARREN = 3
 """Deaths in a row with no case to lay them to, after which the campaign stops."""
@@ -74,6 +77,25 @@ class CuttableJudge(Judge):
         return executor.run(self.subject, case)
 
 
+class Growth:
+    """Tells whether a worker has grown since it was warm."""
+
+    def __init__(self) -> None:
+        """Begin with a worker that has done nothing."""
+        self._usual: int | None = None
+
+    def is_too_much(self, taken: int, cases: int) -> bool:
+        """Return whether a worker is to be replaced for the memory that it takes.
+
+        Args:
+            taken: Its resident memory now, in bytes.
+            cases: Cases that it has begun.
+        """
+        if self._usual is None and cases >= WARM_CASES:
+            self._usual = taken
+        return self._usual is not None and taken > self._usual + GROWTH_BYTES
+
+
 class Slot:
     """One worker's place.
 
@@ -94,7 +116,7 @@ class Slot:
         self._judge = self._isolated_judge()
         self._own = len(self._alone)
         self._begun = 0
-        self._usual_bytes: int | None = None
+        self._growth = Growth()
         self._barren = 0
 
     @property
@@ -179,7 +201,7 @@ class Slot:
         settings = self._board.settings
         self.state = "fuzzing"
         seconds = settings.case_seconds + SLICE_SECONDS
-        if self._usual_bytes is None:
+        if self._begun == 0:
             seconds += START_SECONDS
         try:
             report = child.ask(
@@ -199,12 +221,9 @@ class Slot:
 
     def _replace_grown(self, child: Child, *, retired: bool) -> None:
         """Let a worker go that is spoilt, or has grown."""
-        taken = child.resident_bytes
-        if self._usual_bytes is None:
-            self._usual_bytes = taken
         if retired:
             self._end("its process is spoilt")
-        elif taken > self._usual_bytes + GROWTH_BYTES:
+        elif self._growth.is_too_much(child.resident_bytes, self._begun):
             self._end("it has grown")
 
     def _living(self) -> Child:
@@ -213,7 +232,7 @@ class Slot:
             board = self._board
             self.state = "starting"
             server = worker_server(board.settings.executor)
-            self._begun, self._usual_bytes = 0, None
+            self._begun, self._growth = 0, Growth()
             self._child = server.fork(
                 TARGET,
                 self._arguments(),

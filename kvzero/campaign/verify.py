@@ -113,15 +113,19 @@ def _as_taken(case: Case, contract: Contract) -> Case:
     return replace(case, calls=calls)
 
 
-def verify(judge: Judge, cases: Iterable[Given], on_case: OnCase) -> Tally:
+def verify(
+    judge: Judge, cases: Iterable[Given], on_case: OnCase, tally: Tally | None = None
+) -> Tally:
     """Judge cases, each once.
 
     Args:
         judge: Subject and executors.
         cases: The cases.
         on_case: Called after each, for progress.
+        tally: Counts them, and keeps what there is if this is interrupted; None: a
+            new one.
     """
-    tally = Tally()
+    tally = Tally() if tally is None else tally
     for each in cases:
         # How ids arrive is part of a file's case, and no part of a preset.
         taken = each.case if each.file else _as_taken(each.case, judge.subject.contract)

@@ -8,7 +8,7 @@ failed, 5 nothing judged, 130 interrupted before a fault was found.
 import secrets
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import partial
@@ -106,6 +106,8 @@ from kvzero.executors.isolated import (
 )
 from kvzero.subjects.protocol import HasNotes
 
+KEPT = "what was found until then is here, not all shrunk"
+
 app = typer.Typer(
     name="kvzero",
     no_args_is_help=True,
@@ -165,21 +167,15 @@ def verify(
         case_memory=case_memory,
     )
     findings = read_known_file(known) if known else ()
-    results = [
-        _verified(
-            _judge(
-                name,
-                executor,
-                None,
-                isolation(name),
-                strict_cost=strict_cost,
-                target=target,
-            ),
-            chosen,
-            findings,
+    results: list[RunResult] = []
+    for name in subject or ["kvzero"]:
+        limits = isolation(name)
+        judge = _judge(
+            name, executor, None, limits, strict_cost=strict_cost, target=target
         )
-        for name in subject or ["kvzero"]
-    ]
+        results.append(_verified(judge, chosen, findings))
+        if results[-1].interrupted:
+            break
     _finish(results, reporting, as_json=json)
 
 
@@ -299,7 +295,7 @@ def _fuzzed(
         tally,
         fuzzer.budget.elapsed(),
         seed=fuzzer.seed,
-        interrupted=fuzzer.interrupted,
+        interrupted=KEPT if fuzzer.interrupted else "",
         known=confirmed,
     )
     return replace(result, pace=fuzzer.pace, samples=progress.sampler.samples)
@@ -353,6 +349,8 @@ def replay(
             results.append(_not_run(owner, executor, error))
         else:
             results.append(_verified(judge, chosen, findings))
+            if results[-1].interrupted:
+                break
     _finish(results, reporting, as_json=json)
 
 
@@ -391,15 +389,19 @@ def _judge(
 
 
 def _verified(
-    judge: Judge, chosen: Iterable[Given], findings: tuple[Known, ...]
+    judge: Judge, chosen: Sequence[Given], findings: tuple[Known, ...]
 ) -> RunResult:
-    """Run one subject on given cases."""
+    """Run one subject on given cases; an interrupt keeps what was judged until then."""
     progress = Progress(f"verify {judge.subject.name} on {judge.executor.name}")
     confirmed = confirm(judge, findings)
-    tally = verify_cases(judge, chosen, progress)
+    tally, cut = Tally(), ""
+    try:
+        verify_cases(judge, chosen, progress, tally)
+    except KeyboardInterrupt:
+        cut = f"{tally.cases} of {len(chosen)} cases were run, and nothing after them"
     progress.close()
     seconds = monotonic() - progress.started
-    result = _result(judge, tally, seconds, known=confirmed)
+    result = _result(judge, tally, seconds, interrupted=cut, known=confirmed)
     return replace(result, samples=progress.sampler.samples)
 
 
@@ -415,7 +417,7 @@ def _result(
     seconds: float,
     *,
     seed: int | None = None,
-    interrupted: bool = False,
+    interrupted: str = "",
     known: tuple[Confirmed, ...] = (),
 ) -> RunResult:
     notes = list(judge.subject.notes) if isinstance(judge.subject, HasNotes) else []
@@ -425,7 +427,7 @@ def _result(
             f"by the footprint"
         )
     if interrupted:
-        notes.append("interrupted: what was found until then is here, not all shrunk")
+        notes.append(f"interrupted: {interrupted}")
     return RunResult(
         judge.subject.name,
         judge.executor.name,
@@ -434,7 +436,7 @@ def _result(
         strict_cost=judge.strict_cost,
         seed=seed,
         notes=tuple(notes),
-        interrupted=interrupted,
+        interrupted=bool(interrupted),
         known=known,
     )
 

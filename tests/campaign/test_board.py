@@ -21,7 +21,13 @@ from kvzero.campaign.known import Known
 from kvzero.campaign.minimizing import Brings, superfluous
 from kvzero.campaign.position import Position
 from kvzero.campaign.settings import known_from_json, known_to_json
-from kvzero.campaign.slot import CutShortError, CuttableJudge
+from kvzero.campaign.slot import (
+    GROWTH_BYTES,
+    WARM_CASES,
+    CutShortError,
+    CuttableJudge,
+    Growth,
+)
 from kvzero.campaign.tally import Tally
 from kvzero.case import Case
 from kvzero.casefile import CaseFile, encode_case
@@ -271,3 +277,14 @@ def three_gpus(monkeypatch: pytest.MonkeyPatch, visible: str | None) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+
+
+@given(st.lists(st.integers(0, 2**34), max_size=8), st.integers(0, 2**33))
+def test_a_worker_grows_from_what_it_takes_when_it_is_warm(
+    cold: list[int], usual: int
+) -> None:
+    growth = Growth()
+    assert not any(growth.is_too_much(taken, WARM_CASES - 1) for taken in cold)
+    assert not growth.is_too_much(usual, WARM_CASES)
+    assert not growth.is_too_much(usual + GROWTH_BYTES, WARM_CASES + 1)
+    assert growth.is_too_much(usual + GROWTH_BYTES + 1, WARM_CASES + 2)

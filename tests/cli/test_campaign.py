@@ -11,15 +11,19 @@ from time import monotonic
 from typing import Any
 
 import pytest
+import torch
 from rich.console import Console
 
+from kvzero.campaign.tally import Tally
 from kvzero.campaign.watching import Snapshot, WorkerView
 from kvzero.cli.live import drawn, summary
+from kvzero.cli.output import Progress
 from tests.campaign.test_folder import an_entry
 
 from .conftest import Kvzero
 
 WILD = Path(__file__).parents[1] / "campaign"
+REGRESSIONS = Path(__file__).parents[2] / "regressions"
 ON = ("--executor", "footprint", "--seed", "4", "--json")
 SHORT = ("--shrink-time", "2s")
 WAIT_SECONDS = 120.0
@@ -193,6 +197,24 @@ def test_a_campaign_that_is_killed_goes_on_and_loses_nothing(
     assert resumed["features"]["pairs"] == whole["features"]["pairs"]
 
 
+@pytest.mark.parametrize("command", ["verify", "replay"])
+def test_an_interrupt_keeps_what_was_verified(
+    kvzero: Kvzero, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def interrupts(_progress: Progress, tally: Tally) -> None:
+        if tally.cases == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Progress, "__call__", interrupts)
+    name = "promises_hold/false-promise-c1e5c595.json"
+    files = (str(REGRESSIONS / name),) * 4
+    result = kvzero(
+        command, *files, "--executor", "footprint", "--subject", "kvzero", "--json"
+    ).json
+    assert (result["verdict"], result["cases"]) == ("interrupted", 2)
+    assert "interrupted: 2 of 4 cases were run, and nothing" in result["notes"][0]
+
+
 @pytest.mark.slow
 def test_an_interrupt_stops_all_workers_and_keeps_what_there_is(tmp_path: Path) -> None:
     process = started("fuzz", "-n", "1", "--corpus", "c", *ON, folder=tmp_path)
@@ -206,6 +228,17 @@ def test_an_interrupt_stops_all_workers_and_keeps_what_there_is(tmp_path: Path) 
     assert (last["event"], last["why"]) == ("stop", "interrupted")
     state = json.loads((tmp_path / "c" / "campaign.json").read_text())
     assert state["counts"]["cases"] == result["cases"]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_gpus_context_is_no_growth_of_its_worker(
+    kvzero: Kvzero, tmp_path: Path
+) -> None:
+    budget = ("-n", "1", "--max-examples", "200", "--seed", "4", "--corpus", "c")
+    assert kvzero("fuzz", "--executor", "device", *budget, "--json").code == 0
+    starts = [e for e in events(tmp_path / "c") if e["event"] == "worker-started"]
+    assert len(starts) == 1
 
 
 @pytest.mark.slow
