@@ -34,7 +34,8 @@ from kvzero.properties.verdict import Identity
 SLICE_SECONDS = 0.25
 """Time that a worker works between two reports."""
 START_SECONDS = 120.0
-"""Time for what a worker does before its first case: imports, and a GPU's context."""
+"""Time for what a worker does before its first case: imports, and a GPU's context. No
+case runs meanwhile, so one that hangs is never given as long."""
 WARM_CASES = 32
 """Cases after which a worker holds what it always will: a GPU's context alone takes
 more than it may grow."""
@@ -118,6 +119,7 @@ class Slot:
         self._begun = 0
         self._growth = Growth()
         self._barren = 0
+        self._is_ready = False
 
     @property
     def pid(self) -> int | None:
@@ -199,14 +201,14 @@ class Slot:
         """Have the worker work for a slice, and take what came of it."""
         child = self._living()
         settings = self._board.settings
-        self.state = "fuzzing"
-        seconds = settings.case_seconds + SLICE_SECONDS
-        if self._begun == 0:
-            seconds += START_SECONDS
+        work, deadline = 0.0, START_SECONDS
+        if self._is_ready:
+            self.state = "fuzzing"
+            work, deadline = SLICE_SECONDS, settings.case_seconds + SLICE_SECONDS
         try:
             report = child.ask(
-                {"seconds": SLICE_SECONDS},
-                deadline_seconds=seconds,
+                {"seconds": work},
+                deadline_seconds=deadline,
                 memory_bytes=settings.case_bytes,
             )
         except ChildGoneError as error:
@@ -216,7 +218,9 @@ class Slot:
         if "failed" in report:
             raise _error_told(report["failed"])
         self._board.take(self.index, report)
-        self._begun, self._barren = report["begun"], 0
+        self._begun, self._is_ready = report["begun"], True
+        if self._begun:
+            self._barren = 0
         self._replace_grown(child, retired=report["retired"])
 
     def _replace_grown(self, child: Child, *, retired: bool) -> None:
@@ -232,7 +236,7 @@ class Slot:
             board = self._board
             self.state = "starting"
             server = worker_server(board.settings.executor)
-            self._begun, self._growth = 0, Growth()
+            self._begun, self._growth, self._is_ready = 0, Growth(), False
             self._child = server.fork(
                 TARGET,
                 self._arguments(),

@@ -94,3 +94,5 @@ OFTEN = MadeSubject(
     lambda pool: Wild(pool, (segfault, segfault, abort, abort) * 4),
 )
 """Dies of one case in six, about: a short run meets both deaths."""
+STUCK = MadeSubject("wild_campaign:STUCK", KVZERO.contract, hang)
+"""Never comes back, from its first case on."""

@@ -197,6 +197,18 @@ def test_a_campaign_that_is_killed_goes_on_and_loses_nothing(
     assert resumed["features"]["pairs"] == whole["features"]["pairs"]
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("wild")
+def test_a_workers_first_case_hangs_no_longer_than_another(
+    kvzero: Kvzero, tmp_path: Path
+) -> None:
+    budget = ("--max-examples", "1", "--case-deadline", "1s", "--shrink-time", "1s")
+    subject = ("--subject", "wild_campaign:STUCK", "-n", "1", "--corpus", "c")
+    assert kvzero("fuzz", *subject, *budget, *ON).code == 1
+    ends = [e["why"] for e in events(tmp_path / "c") if e["event"] == "worker-ended"]
+    assert ends[0] == "process hung: no answer in 1.25 s"
+
+
 @pytest.mark.parametrize("command", ["verify", "replay"])
 def test_an_interrupt_keeps_what_was_verified(
     kvzero: Kvzero, monkeypatch: pytest.MonkeyPatch, command: str
