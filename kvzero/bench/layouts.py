@@ -14,6 +14,10 @@ from kvzero.layout import Allocation, Axis, Layout, Run
 from kvzero.presets import load_preset, preset_names
 
 FEW_BLOCKS = (1, 4, 16, 512)
+LIST_SIZES = (1, 16, 64, 1024)
+"""Lengths of lists at which the host's time is compared."""
+PACKED = "mixed181-packed"
+"""Where it is."""
 WIDE_BYTES = 9344 * 4
 NARROW_BYTES = 292 * 4
 """The widest and the narrowest page of the launch that overflowed (vLLM 52058)."""
@@ -165,7 +169,7 @@ MADE_LAYOUTS = {
     made.name: made
     for made in (
         BenchLayout("mixed181-separate", mixed_separate, MIXED_BLOCKS),
-        BenchLayout("mixed181-packed", mixed_packed, MIXED_BLOCKS),
+        BenchLayout(PACKED, mixed_packed, MIXED_BLOCKS, LIST_SIZES),
         BenchLayout("mixed181-padded", mixed_padded, MIXED_BLOCKS),
         BenchLayout("wide1-narrow180", one_wide, WIDE_BLOCKS, (23_000,)),
     )

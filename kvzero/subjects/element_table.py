@@ -98,12 +98,24 @@ class ElementTableZeroer:
 
     def zero(self, block_ids: Any) -> None:  # Any: whatever the call's ids are
         """Zero the pages of the given blocks, with one kernel launch."""
-        host_ids = torch.as_tensor(block_ids)
-        if not (len(host_ids) and self.num_segments):
-            return
-        # A copy of its own, so that the kernel's pointer is aligned whatever came.
-        ids = torch.empty(len(host_ids), dtype=torch.int64, device=self.table.device)
-        self.launch(ids.copy_(host_ids))
+        if len(block_ids) and self.num_segments:
+            self.launch(self.uploaded(block_ids))
+
+    def uploaded(self, block_ids: Any) -> torch.Tensor:  # Any: as for `zero`
+        """Return ids of the host on the device, without waiting for the copy."""
+        return self.staged(block_ids).to(self.table.device, non_blocking=True)
+
+    def staged(self, block_ids: Any) -> torch.Tensor:  # Any: as for `zero`
+        """Return ids of the host, int64, in fresh memory, pinned where there is a GPU.
+
+        As upstream stages them; nobody changes them before the copy is done.
+        """
+        is_pinned = self.table.is_cuda
+        if isinstance(block_ids, list):
+            return torch.tensor(block_ids, dtype=torch.int64, pin_memory=is_pinned)
+        size = len(block_ids)
+        ids = torch.empty(size, dtype=torch.int64, pin_memory=is_pinned)
+        return ids.copy_(torch.as_tensor(block_ids))
 
     def launch(self, ids: torch.Tensor) -> None:
         """Launch the kernel on device ids, int64, shape [n], n > 0."""

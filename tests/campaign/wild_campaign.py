@@ -86,6 +86,11 @@ def wild(name: str, *harms: Callable[[Pool], None]) -> MadeSubject:
     )
 
 
+def stuck(pool: Pool) -> Wild:
+    hang(pool)
+    raise AssertionError("it came back")
+
+
 WILD = wild("WILD", *HARMS)
 FATAL = wild("FATAL", segfault, abort)
 OFTEN = MadeSubject(
@@ -94,5 +99,5 @@ OFTEN = MadeSubject(
     lambda pool: Wild(pool, (segfault, segfault, abort, abort) * 4),
 )
 """Dies of one case in six, about: a short run meets both deaths."""
-STUCK = MadeSubject("wild_campaign:STUCK", KVZERO.contract, hang)
+STUCK = MadeSubject("wild_campaign:STUCK", KVZERO.contract, stuck)
 """Never comes back, from its first case on."""

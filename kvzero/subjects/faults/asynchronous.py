@@ -27,17 +27,6 @@ class Asynchronous(WarmedUp):
         on_device = given.device.type != "cpu"
         self.launch(self.held(given) if on_device else self.uploaded(given))
 
-    def uploaded(self, given: torch.Tensor) -> torch.Tensor:
-        """Return ids of the host on the device."""
-        return self.staged(given).to(self.table.device, non_blocking=True)
-
-    def staged(self, given: torch.Tensor) -> torch.Tensor:
-        """Return ids of the host in memory that nobody changes before the copy."""
-        pinned = torch.empty(
-            len(given), dtype=torch.int64, pin_memory=self.table.is_cuda
-        )
-        return pinned.copy_(given)
-
     def held(self, given: torch.Tensor) -> torch.Tensor:
         """Return ids on the device, kept from reuse until the stream has read them."""
         if given.is_cuda:

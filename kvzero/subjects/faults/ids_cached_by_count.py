@@ -21,11 +21,11 @@ class IdsCachedByCountZeroer(WithinLimits):
     def __init__(self, pool: Pool) -> None:
         """Build the table and an empty cache."""
         super().__init__(pool)
-        self.uploaded: dict[int, torch.Tensor] = {}
+        self.by_count: dict[int, torch.Tensor] = {}
 
     def launch(self, ids: torch.Tensor) -> None:
         """Launch the kernel on ids of that number."""
-        super().launch(self.uploaded.setdefault(len(ids), ids))
+        super().launch(self.by_count.setdefault(len(ids), ids))
 
 
 FAULT = Fault(

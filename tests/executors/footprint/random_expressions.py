@@ -69,7 +69,12 @@ def _axis(draft: Draft, dtype: str, name: str) -> str:
         return f"({number} > 5)" if dtype == "int1" else f"{number}.to(tl.{dtype})"
     over = 1 if name == "rows" else 0
     reduced = _reduction(draft, expression(draft, "int32", draft.square, 0), over)
-    return f"{reduced}.to(tl.{dtype})"
+    # No float may be too large for the integer that it is converted to later.
+    return (
+        f"({reduced} & 255).to(tl.{dtype})"
+        if dtype in FLOATS
+        else f"{reduced}.to(tl.{dtype})"
+    )
 
 
 def _reduction(draft: Draft, value: str, axis: int) -> str:

@@ -110,6 +110,20 @@ def test_a_wrong_byte_is_a_disagreement(both_sides: Witness) -> None:
 
 
 @pytest.mark.slow
+def test_a_batch_that_fails_here_leaves_no_answer_for_the_next(
+    both_sides: Witness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (side,) = both_sides.sides
+    first, second = (draw_kernel(Random(seed), f"after_{seed}") for seed in (1, 2))
+    monkeypatch.setattr(both_sides, "_compiled", lambda *_: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        both_sides.batch([first])
+    path = both_sides.folder / "late.py"
+    path.write_text(HEADER + second.source)
+    side.start(path, [second])
+    assert side.finish().keys() == {second.name}
+
+
 def test_the_interpreter_misreads_values_of_atomics_that_run_backwards(
     both_sides: Witness,
 ) -> None:
