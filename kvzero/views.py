@@ -151,11 +151,9 @@ def check_views(
             )
         end = view.offset_bytes + extent_bytes(view)
         if end > sizes[view.allocation]:
-            dim = _longest_dim(view)
             raise LayoutError(
-                f"{name}.shape[{dim}]={view.shape[dim]}: the view reaches byte {end}, "
-                f"but must lie within the {sizes[view.allocation]} B of allocation "
-                f"{view.allocation}"
+                f"{name}.shape={view.shape}: the view reaches byte {end}, but must lie "
+                f"within the {sizes[view.allocation]} B of allocation {view.allocation}"
             )
 
 
@@ -179,7 +177,7 @@ def tiles_of_views(views: Iterable[View], num_blocks: int) -> tuple[Tile, ...]:
     for (allocation, stride, axes), offsets in families.items():
         origin = -stride
         for offset in sorted(offsets):
-            if not tiles or offset >= origin + stride:
+            if offset >= origin + stride:
                 origin = offset
                 tiles.append(Tile(stride, num_blocks, origin, allocation, axes))
     _check_tiles_apart(tiles)
@@ -254,11 +252,6 @@ def _check_tiles_apart(tiles: Sequence[Tile]) -> None:
             f"allocation {where[at]}, but must not where padding has one owner: leave "
             f"the tiles out"
         )
-
-
-def _longest_dim(view: View) -> int:
-    reach = [(n - 1) * s for n, s in zip(view.shape, view.strides)]
-    return reach.index(max(reach))
 
 
 def _is_tensor(value: object) -> TypeGuard[TensorLike]:

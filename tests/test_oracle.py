@@ -1,11 +1,10 @@
 """The oracle against brute force: sets of bytes, one by one."""
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
-from unittest import mock
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -20,16 +19,6 @@ from kvzero.layout import Allocation, Axis, Layout, Run, Tile, View
 Stretches = list[tuple[int, int]]
 Algebra = Callable[[oracle.Intervals, oracle.Intervals], oracle.Intervals]
 STRETCHES = st.lists(st.tuples(st.integers(-40, 60), st.integers(-2, 12)), max_size=12)
-
-
-@pytest.fixture(autouse=True, scope="module", params=["torch", "NumPy"])
-def few(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let torch do all, as it does the long lists, and then NumPy the short ones."""
-    with contextlib.ExitStack() as stack:
-        if request.param == "torch":
-            for name in ("FEW", "FEW_KINDS"):
-                stack.enter_context(mock.patch.object(oracle, name, 0))
-        yield
 
 
 def intervals(stretches: Stretches) -> oracle.Intervals:
@@ -87,13 +76,6 @@ def test_a_moved_set_has_every_byte_moved(stretches: Stretches, distance: int) -
     assert members(found) == {byte + distance for byte in bytes_of(stretches)}
 
 
-@given(STRETCHES, st.lists(st.integers(-60, 80)))
-def test_contains_is_membership(stretches: Stretches, addresses: list[int]) -> None:
-    at = torch.tensor(addresses, dtype=torch.int64)
-    found = oracle.contains(intervals(stretches), at).tolist()
-    assert found == [a in bytes_of(stretches) for a in addresses]
-
-
 @given(STRETCHES, st.integers(-60, 80), st.integers(0, 40))
 @example([(0, 9)], 4, 0)
 def test_within_clips_to_a_window(
@@ -124,18 +106,42 @@ def small_cases(draw: st.DrawFn) -> Case:
     origin, copies = draw(st.integers(0, 5)), draw(st.integers(1, 2))
     apart = max(num_blocks, 1) * stride + draw(st.integers(0, 3))
     axes = (Axis(copies, apart),)
-    runs = [replace(r, offset_bytes=r.offset_bytes + origin, axes=axes) for r in runs]
-    size = origin + copies * apart + draw(st.integers(0, 5))
-    tile = Tile(
-        stride,
-        max(num_blocks, 1),
-        origin,
-        axes=(Axis(copies, apart), Axis(count, 0, 1)),
+    before = draw(st.integers(0, 2))  # allocations that no block owns a part of
+    runs = [
+        replace(
+            run,
+            offset_bytes=run.offset_bytes + origin,
+            allocation=run.allocation + before,
+            axes=axes,
+        )
+        for run in runs
+    ]
+    # Where the last block ends is drawn, too: memory may cut what it owns.
+    last = max(num_blocks, 1) - 1
+    page_ends = [r.offset_bytes + last * r.stride_bytes + r.page_bytes for r in runs]
+    tile_end = (
+        origin
+        + last * stride
+        + draw(st.integers(1, stride) | st.integers(1, stride + 5))
     )
-    layout = Layout(num_blocks, (Allocation(size, count),), tuple(runs), (tile,))
+    size = (copies - 1) * apart + max(*page_ends, tile_end)
+    tiles = tuple(
+        Tile(
+            draw(st.integers(1, stride)) if is_odd else stride,
+            draw(st.integers(1, last + 1)) if is_odd else last + 1,
+            draw(st.integers(0, origin)) if is_odd else origin,
+            before,
+            axes=(Axis(copies, apart), Axis(count, 0, 1)),
+        )
+        for is_odd in draw(st.lists(st.booleans(), max_size=2))
+    )
+    memory = (Allocation(size, before + count),)
+    layout = Layout(num_blocks, memory, tuple(runs), tiles)
     ids = st.lists(st.integers(-2, num_blocks + 1), max_size=6)
-    arrivals: list[Arrival] = ["list", "device"]
-    calls = st.builds(Call, ids.map(id_runs), st.sampled_from(arrivals))
+    if num_blocks:
+        ids |= st.just(list(range(num_blocks)))
+    arrivals = st.sampled_from(get_args(Arrival))
+    calls = st.builds(Call, ids.map(id_runs), arrivals)
     made = tuple(draw(st.lists(calls, min_size=1, max_size=3)))
     return Case(layout, made, padding_may_be_touched=draw(st.booleans()))
 
@@ -157,13 +163,25 @@ def brute_force(
             must |= set(range(first, first + segment.page_bytes))
     may = set()
     if case.padding_may_be_touched:
-        (tile,), size = case.layout.tiles, case.layout.allocations[0].size_bytes
-        step = tile.axes[0].step_bytes
-        for base, copy, block in product(bases, range(tile.axes[0].count), legal):
-            first = tile.origin_bytes + copy * step + block * tile.stride_bytes
-            here = range(first, min(first + tile.stride_bytes, size))
-            may |= {base + byte for byte in here}
+        for tile in case.layout.tiles:
+            may |= tile_bytes(case.layout, tile, bases, legal)
     return must, may - must
+
+
+def tile_bytes(
+    layout: Layout, tile: Tile, bases: list[int], blocks: list[int]
+) -> set[int]:
+    along, across = tile.axes
+    size = layout.allocations[0].size_bytes
+    places = product(range(along.count), range(across.count), blocks)
+    owned = set()
+    for copy, aside, block in places:
+        if block >= tile.count:
+            continue
+        first = tile.origin_bytes + copy * along.step_bytes + block * tile.stride_bytes
+        here = range(first, min(first + tile.stride_bytes, size))
+        owned |= {bases[tile.allocation + aside] + byte for byte in here}
+    return owned
 
 
 @given(small_cases(), st.booleans())

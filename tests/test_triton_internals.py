@@ -90,6 +90,14 @@ def test_each_platform_gets_its_own_kernel(memory: torch.Tensor) -> None:
     assert len({event.kernel.variant for event in events}) == len(TARGETS)
 
 
+def test_a_dry_kernel_holds_no_module_that_somebody_would_unload(
+    memory: torch.Tensor,
+) -> None:
+    with dry_driver("cuda:90", lambda _: None):
+        compiled = launch(memory)
+    assert compiled.module is None
+
+
 def test_driver_of_before_is_active_afterwards(memory: torch.Tensor) -> None:
     def fail(event: LaunchEvent) -> None:
         raise ValueError(event.kernel.name)

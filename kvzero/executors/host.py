@@ -10,7 +10,7 @@ import triton
 
 from kvzero.case import Case
 from kvzero.executors.arena import Arena
-from kvzero.executors.interpreter import capped_interpreter, mend_loop_bounds
+from kvzero.executors.interpreter import capped_interpreter, mend_interpreter
 from kvzero.executors.leaks import resident_bytes
 from kvzero.executors.real_memory import Bench, run_on_memory
 from kvzero.memory import place
@@ -57,7 +57,7 @@ class HostExecutor:
             memory_bytes: Resident memory that this process may take, if it is limited:
                 what a case itself needs is no fault of a subject's.
         """
-        mend_loop_bounds()
+        mend_interpreter()
         self._max_programs = min(max_programs or MAX_PROGRAMS, MAX_PROGRAMS)
         self._max_bytes = MAX_BYTES
         if memory_bytes is not None:

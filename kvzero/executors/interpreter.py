@@ -11,6 +11,7 @@ from functools import cache
 from math import prod
 from typing import Any
 
+import numpy as np
 import triton
 from triton.runtime import interpreter
 
@@ -19,14 +20,36 @@ from kvzero.executors.real_memory import NotJudgedError
 
 
 @cache
-def mend_loop_bounds() -> None:
-    """Let a scalar bound a loop in this process, whatever NumPy there is.
+def mend_interpreter() -> None:
+    """Let legal kernels run in this process, whatever Triton and NumPy there are."""
+    _mend_masks()
+    if triton.__version__.startswith("3.6."):
+        _mend_loop_bounds()
+
+
+def _mend_masks() -> None:
+    """Let a comparison of scalars be part of a mask.
+
+    The interpreter spreads its result as numbers of the compared type, and since Triton
+    3.9 a load or store refuses a mask that is not of bool.
+    """
+    original = interpreter.InterpreterBuilder.create_splat
+
+    def spread(self: Any, ret_ty: Any, arg: Any) -> Any:  # Any: Triton has no types
+        handle = original(self, ret_ty, arg)
+        if ret_ty.scalar.is_int1():
+            handle.data = handle.data.astype(np.bool_)
+        return handle
+
+    interpreter.InterpreterBuilder.create_splat = spread
+
+
+def _mend_loop_bounds() -> None:
+    """Let a scalar bound a loop.
 
     Triton 3.6's interpreter makes an int of an array with one element, as newer ones do
     not: NumPy refuses that from 2.4 on, and ``range(n)`` raises.
     """
-    if not triton.__version__.startswith("3.6."):
-        return
     original = interpreter._patch_lang_tensor  # noqa: SLF001 - 3.6 has it, for certain
 
     def patched(tensor: Any, scope: Any) -> None:  # Any: Triton has no types

@@ -214,9 +214,9 @@ def _prepare_interpreter(subject: Subject) -> None:
         return
     import triton
 
-    from kvzero.executors.interpreter import mend_loop_bounds
+    from kvzero.executors.interpreter import mend_interpreter
 
-    mend_loop_bounds()
+    mend_interpreter()
     if not triton.knobs.runtime.interpret:
         raise EnvironmentMissingError(
             f"executor='host', but {subject.name} launches Triton kernels, which this "

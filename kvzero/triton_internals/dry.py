@@ -102,10 +102,13 @@ class _DryUtils:
 
     def load_binary(
         self, name: str, kernel: bytes, shared: int, device: int
-    ) -> tuple[int, int, int, int, int]:
-        """Return handles that stand for nothing, registers, spills and threads."""
+    ) -> tuple[None, int, int, int, int]:
+        """Return no module, a function of none, registers, spills and threads.
+
+        Since 3.9 a kernel that ends unloads its module, with whatever driver is active.
+        """
         del name, kernel, shared, device
-        return 1, 1, 32, 0, _MAX_THREADS
+        return None, 1, 32, 0, _MAX_THREADS
 
     def get_device_properties(self, device: int) -> dict[str, Any]:
         """Return what such a device would say of itself."""

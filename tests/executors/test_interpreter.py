@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import triton.language as tl
 from triton.runtime import interpreter
 
-from kvzero.executors.interpreter import capped_interpreter, mend_loop_bounds
+from kvzero.executors.interpreter import capped_interpreter, mend_interpreter
 from kvzero.executors.real_memory import NotJudgedError
 
 
@@ -55,14 +56,32 @@ def triton_36(tensor: Any, scope: Any) -> None:
 def test_a_scalar_bounds_a_loop_where_the_interpreter_is_old(
     monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
+    builder = interpreter.InterpreterBuilder
+    monkeypatch.setattr(builder, "create_splat", builder.create_splat)
     monkeypatch.setattr(interpreter, "_patch_lang_tensor", triton_36)
     monkeypatch.setattr("kvzero.executors.interpreter.triton.__version__", version)
-    mend_loop_bounds.__wrapped__()
+    mend_interpreter.__wrapped__()
     interpreter._patch_lang_tensor(Scalar, Scope)
     if version == "3.6.0":
         assert list(range(Scalar(3))) == [0, 1, 2]  # type: ignore[call-overload]  # set above
     else:
         assert interpreter._patch_lang_tensor is triton_36
+
+
+def test_a_comparison_of_scalars_is_spread_as_a_mask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    builder = interpreter.InterpreterBuilder
+    monkeypatch.setattr(builder, "create_splat", builder.create_splat)
+    mend_interpreter.__wrapped__()
+    # As the interpreter has it: the outcome of comparing two int64 is of int64.
+    compared = interpreter.TensorHandle(np.array([True]), tl.int64)
+    spread = builder().create_splat(tl.block_type(tl.int1, [4]), compared)
+    assert (spread.data.dtype, spread.data.tolist()) == (np.bool_, [True] * 4)
+    numbers = interpreter.TensorHandle(np.array([7]), tl.int64)
+    assert (
+        builder().create_splat(tl.block_type(tl.int64, [2]), numbers).data.sum() == 14
+    )
 
 
 def test_launches_within_the_cap_are_walked(walked: list[Any]) -> None:

@@ -107,6 +107,7 @@ GROUPS = (
         is_sampled=False,
         killers=(
             Fuzzing(cases=40),
+            PropertyTests(("zeroer/test_kernel_steps.py",), examples=300),
             PropertyTests(("zeroer/test_small_tables.py",)),
             Fuzzing(cases=300, seed=2),
         ),
@@ -123,8 +124,11 @@ GROUPS = (
         killers=(
             PropertyTests(
                 (
+                    "zeroer/test_table_numbers.py",
                     "zeroer/test_chunks.py",
                     "zeroer/test_plan.py",
+                    "test_live_views.py",
+                    "test_view_numbers.py",
                     "test_views.py",
                     "test_view_limits.py",
                 ),
@@ -133,8 +137,11 @@ GROUPS = (
             Fuzzing(cases=100, strict_cost=True),
             PropertyTests(
                 (
+                    "zeroer/test_table_numbers.py",
                     "zeroer/test_chunks.py",
                     "zeroer/test_plan.py",
+                    "test_live_views.py",
+                    "test_view_numbers.py",
                     "test_views.py",
                     "test_view_limits.py",
                     "test_plain_views.py",

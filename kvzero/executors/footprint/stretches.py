@@ -86,23 +86,7 @@ def of_intervals(intervals: Intervals) -> Stretches:
 
 def stretches(starts: Int64Array, ends: Int64Array) -> Stretches:
     """Return the bytes of any stretches: unsorted, overlapping or empty ones too."""
-    if len(starts) < oracle.FEW or _is_nearly_sorted(starts):
-        return Stretches(*oracle.merged(starts, ends))
-    return of_intervals(
-        oracle.merge(
-            _as_tensor(np.ascontiguousarray(starts)),
-            _as_tensor(np.ascontiguousarray(ends)),
-        )
-    )
+    return Stretches(*oracle.merged(starts, ends))
 
-
-def _is_nearly_sorted(starts: Int64Array) -> bool:
-    """Return whether addresses are few ascending rows, which NumPy sorts faster."""
-    drops = int(np.count_nonzero(starts[1:] < starts[:-1]))
-    return drops * _LONG_ROW < len(starts)
-
-
-_LONG_ROW = 64
-"""Stretches in a row, on average, from which on NumPy's sort of rows is faster."""
 
 NO_BYTES = Stretches(np.zeros(0, np.int64), np.zeros(0, np.int64))

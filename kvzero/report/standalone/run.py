@@ -10,6 +10,7 @@ import numpy as np
 import torch
 import triton
 
+from kvzero.executors.interpreter import mend_interpreter
 from kvzero.report.standalone.launches import (
     Launches,
     NotRun,
@@ -78,6 +79,7 @@ def main(case: PlainCase, make: Callable[[Any], Any]) -> int:
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
+        mend_interpreter()
         code = _exit_code(case, make)
         sys.stdout.flush()
         os._exit(code)

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from kvzero.executors.interpreter import mend_loop_bounds
+from kvzero.executors.interpreter import mend_interpreter
 from kvzero.triton_internals import dry_driver
 from tests.executors.footprint.random_kernels import TABLE
 from tests.executors.footprint.random_stages import stages
@@ -94,7 +94,7 @@ def in_one_line(error: Exception) -> str:
 def serve(way: str) -> None:
     """Answer requests until the input ends; what kernels print goes nowhere."""
     if way == "interpreter":
-        mend_loop_bounds()
+        mend_interpreter()
     answers = os.fdopen(os.dup(1), "w")
     with Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), 1)

@@ -15,7 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kvzero.executors.interpreter import mend_loop_bounds
+from kvzero.executors.interpreter import mend_interpreter
 
 OUT_BYTES = 1 << 16
 NUMBERS = 64
@@ -288,7 +288,7 @@ def run_all(launch_one, named_launches):
 
 def interpret(_name, launch, tensors):
     """Launch under the interpreter."""
-    mend_loop_bounds()
+    mend_interpreter()
     launch(tensors)
 
 
