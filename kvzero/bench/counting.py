@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 
 from kvzero.bench.contenders import Contender, first_line
-from kvzero.bench.timing import host_us
+from kvzero.bench.timing import host_medians_us
 from kvzero.campaign.verify import spread_ids
 from kvzero.case import Call, Case
 from kvzero.executors.footprint import FootprintExecutor
@@ -112,7 +112,8 @@ class Counter:
         if limits or not self.timed:
             return Counted(programs, refusal=limits[0] if limits else None)
         call = contender.host_call(ids)
-        return Counted(programs, host_us=host_us(call, events.clear))
+        host = host_medians_us({"": call}, events.clear)
+        return Counted(programs, host_us=host[""])
 
     def _idle(
         self, subject: Subject, layout: Layout, size: int, programs: int

@@ -138,13 +138,11 @@ def _event() -> torch.cuda.Event:
     return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's
 
 
-HOST_SAMPLES = 15
-HOST_SECONDS = 0.3
-"""After this long there are no further samples of a slow call."""
+HOST_ROUNDS = 31
 
 
-def host_us(call: TimedCall, wait: Callable[[], object]) -> float:
-    """Return the median time until a call returns, in microseconds.
+def host_sampler(call: TimedCall, wait: Callable[[], object]) -> Sampler:
+    """Return the sampler of the time until a call returns.
 
     Each call finds the device idle, as a server's does: one that follows another at
     once may have to wait for it, or for memory that the other still uses.
@@ -153,12 +151,21 @@ def host_us(call: TimedCall, wait: Callable[[], object]) -> float:
         call: The call; it has been made before.
         wait: Waits until the device is idle.
     """
-    until = perf_counter() + HOST_SECONDS
-    samples: list[float] = []
-    while not samples or (len(samples) < HOST_SAMPLES and perf_counter() < until):
+
+    def once() -> float:
         wait()
         begin = perf_counter()
         call.run()
-        samples.append(perf_counter() - begin)
+        return (perf_counter() - begin) * 1e6
+
+    return Sampler(1, once)
+
+
+def host_medians_us(
+    calls: Mapping[str, TimedCall], wait: Callable[[], object]
+) -> dict[str, float]:
+    """Return the median time of the host for one call of each, in turns."""
+    samplers = {name: host_sampler(call, wait) for name, call in calls.items()}
+    found = medians_us(samplers, HOST_ROUNDS)
     wait()
-    return statistics.median(samples) * 1e6
+    return found

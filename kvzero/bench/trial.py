@@ -10,7 +10,7 @@ from kvzero.bench.cards import Card, Times
 from kvzero.bench.contenders import Contender, TimedCall, first_line
 from kvzero.bench.memory import FILLED, BenchMemory
 from kvzero.bench.records import Report
-from kvzero.bench.timing import host_us
+from kvzero.bench.timing import host_medians_us
 from kvzero.layout import Layout
 from kvzero.subjects.protocol import Subject
 
@@ -68,6 +68,7 @@ class Trial:
         if self._flat.numel() < most:
             self._flat = torch.empty(most, dtype=torch.uint8, device=self.card.device)
         self._contenders = [*self._built(subjects)]
+        self._memory.fill()  # a warm-up may have zeroed what its contract reserves
         order = np.random.default_rng(SEED).permutation(self.layout.num_blocks)
         scattered = torch.from_numpy(order).to(self.card.device)
         for size in sizes:
@@ -130,12 +131,13 @@ class Trial:
         self, calls: dict[str, TimedCall], block_ids: torch.Tensor
     ) -> dict[str, float]:
         ids = block_ids.tolist()
-        found = {}
-        for contender in self._contenders:
-            name = contender.subject.name
-            if name in calls and "list" in contender.subject.contract.arrivals:
-                found[name] = host_us(contender.host_call(ids), self.card.wait)
-        return found
+        takes_lists = (
+            each
+            for each in self._contenders
+            if each.subject.name in calls and "list" in each.subject.contract.arrivals
+        )
+        timed = {each.subject.name: each.host_call(ids) for each in takes_lists}
+        return host_medians_us(timed, self.card.wait)
 
     def _restore(self, block_ids: torch.Tensor, memset_bytes: int) -> None:
         """Fill what memset and the calls on shorter lists have zeroed."""

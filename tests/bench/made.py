@@ -82,6 +82,12 @@ def raises(_pool: Pool, _block: int) -> None:
     raise ValueError("some\nlong story")
 
 
+def warmed_on_block_0(pool: Pool) -> PlainZeroer:
+    zeroer = PlainZeroer(pool)
+    zeroer.zero([0])
+    return zeroer
+
+
 def subject_of(name: str, spoil: Callable[[Pool, int], None] | None = None) -> Any:
     made = (lambda pool: PlainZeroer(pool, spoil)) if spoil else PlainZeroer
     return MadeSubject(name, PLAIN, made)
@@ -91,3 +97,4 @@ RIGHT = subject_of("right")
 SHORT = subject_of("short", misses_the_last_byte)
 BEYOND = subject_of("beyond", writes_beyond_the_end)
 RAISING = subject_of("raising", raises)
+WARMED = MadeSubject("warmed", PLAIN, warmed_on_block_0)

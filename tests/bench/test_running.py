@@ -11,7 +11,7 @@ from kvzero.bench.contenders import TimedCall
 from kvzero.bench.records import EMPTY, MEMSET, Record, Report
 from kvzero.bench.running import Bench, Request
 from kvzero.errors import EnvironmentMissingError, LayoutError
-from tests.bench.made import BEYOND, ORIGIN, RAISING, RIGHT, SHORT, CpuCard
+from tests.bench.made import BEYOND, ORIGIN, RAISING, RIGHT, SHORT, WARMED, CpuCard
 
 PRESET = "vllm_gemma4_26b_a4b_unified_pages"
 OTHER = "vllm_gemma3_27b_seven_groups"
@@ -67,6 +67,15 @@ def test_a_wrong_contender_is_told_and_never_timed(card: CpuCard) -> None:
     assert where + old in said
     assert any("beyond, 3, WRONG: bytes of no listed" in note for note in said)
     assert any("raising, 3, raised ValueError: some;" in note for note in said)
+
+
+def test_nobody_is_blamed_for_what_a_warm_up_has_zeroed(
+    card: CpuCard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = [RIGHT, WARMED]
+    monkeypatch.setattr("kvzero.bench.running.find_subjects", lambda _: (both, {}))
+    assert notes(report_of(card)) == []
+    assert card.asked == [(MEMSET, EMPTY, "right", "warmed")] * 2
 
 
 def test_what_is_not_installed_is_a_note(card: CpuCard) -> None:

@@ -1,5 +1,8 @@
 """Medians, turns and repeats; what a GPU adds is in test_gpu.py."""
 
+from collections import Counter
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,12 +10,12 @@ from hypothesis import strategies as st
 from kvzero.bench.contenders import TimedCall
 from kvzero.bench.timing import (
     FEWEST_SAMPLES,
-    HOST_SAMPLES,
+    HOST_ROUNDS,
     LONGEST_US,
     MOST_REPEATS,
     SAMPLE_US,
     Sampler,
-    host_us,
+    host_medians_us,
     medians_us,
     repeats_for,
 )
@@ -71,17 +74,21 @@ def test_a_long_call_is_sampled_the_fewest_times() -> None:
 
 def test_each_call_of_the_host_finds_the_device_idle() -> None:
     seen: list[str] = []
-    call = TimedCall(lambda: seen.append("call"), on_device=False)
-    assert host_us(call, lambda: seen.append("wait")) > 0
-    assert seen == ["wait", "call"] * HOST_SAMPLES + ["wait"]
+    calls = {
+        name: TimedCall(partial(seen.append, name), on_device=False) for name in "ab"
+    }
+    found = host_medians_us(calls, lambda: seen.append("wait"))
+    assert found.keys() == calls.keys()
+    assert min(found.values()) > 0
+    assert seen[::2] == ["wait"] * (2 * HOST_ROUNDS + 1)
+    assert Counter(seen[1::2]) == {"a": HOST_ROUNDS, "b": HOST_ROUNDS}
 
 
-def test_a_slow_call_of_the_host_is_made_fewer_times(
+def test_a_call_of_the_host_is_timed_in_microseconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seen: list[str] = []
     clock = iter(x * 0.2 for x in range(100))
     monkeypatch.setattr("kvzero.bench.timing.perf_counter", lambda: next(clock))
-    call = TimedCall(lambda: seen.append("call"), on_device=False)
-    assert host_us(call, lambda: None) == pytest.approx(2e5)
-    assert len(seen) == 1
+    call = TimedCall(lambda: None, on_device=False)
+    found = host_medians_us({"slow": call}, lambda: None)
+    assert found["slow"] == pytest.approx(2e5)

@@ -12,6 +12,14 @@ from kvzero.subjects.faults.asynchronous import ONLY_QUEUES, Asynchronous
 from kvzero.subjects.protocol import MadeSubject
 
 
+class PageableIds(Asynchronous):
+    """Waits until its ids have been copied from pageable memory."""
+
+    def uploaded(self, block_ids: Any) -> torch.Tensor:  # Any: as for `zero`
+        """Return ids of the host on the device."""
+        return torch.as_tensor(block_ids, dtype=torch.int64).to(self.table.device)
+
+
 class TableInFlight(Asynchronous):
     """Returns from its constructor before its table is there."""
 
@@ -88,6 +96,7 @@ class Hungry(Wild):
         torch.empty(2**40, dtype=torch.uint8, device=self.memory.device)
 
 
+PAGEABLE_IDS = MadeSubject("pageable-ids", ONLY_QUEUES, PageableIds)
 TABLE_IN_FLIGHT = MadeSubject("table-in-flight", ONLY_QUEUES, TableInFlight)
 ON_CURRENT_DEVICE = MadeSubject("on-current-device", ONLY_QUEUES, Asynchronous)
 """It sets no device, and Triton launches on torch's current one."""

@@ -15,6 +15,7 @@ from kvzero.properties import Holds
 from kvzero.subjects.faults.asynchronous import ONLY_QUEUES, Asynchronous
 from kvzero.subjects.protocol import MadeSubject
 from kvzero.subjects.registry import find_subject
+from tests.executors.gpu_subjects import PAGEABLE_IDS
 from tests.executors.on_gpu import (
     LAYOUT,
     NEEDS_GPU,
@@ -115,7 +116,7 @@ def test_each_fault_is_right_where_its_fault_does_not_show(
 
 
 def test_calls_that_wait_are_not_held(device: DeviceExecutor) -> None:
-    subject, case = find_subject("masked-3d"), calls_of("list", *LISTS)
+    subject, case = PAGEABLE_IDS, calls_of("list", *LISTS)
     seen = device.run(subject, case)
     assert all(call.host_waits for call in seen.calls)
     assert "wait for the device" in not_judged(subject, case, seen)[IN_ORDER]
