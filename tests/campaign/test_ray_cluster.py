@@ -221,7 +221,7 @@ def counted(document: Any) -> dict[str, Any]:
 @needs_ray
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("subject", "cases"), [("page-as-stride", 1500), ("kvzero", 4000)]
+    ("subject", "cases"), [("page-as-stride", 8000), ("kvzero", 4000)]
 )
 def test_a_node_that_is_killed_loses_nothing(
     nodes: Nodes, tmp_path: Path, subject: str, cases: int
