@@ -66,7 +66,7 @@ from kvzero.cli.capture import capture
 from kvzero.cli.configured import default_map
 from kvzero.cli.corpus import corpus
 from kvzero.cli.doctor import doctor
-from kvzero.cli.durations import parse_seconds
+from kvzero.cli.durations import parse_seconds, seconds_or_none
 from kvzero.cli.export import export
 from kvzero.cli.faults import faults
 from kvzero.cli.lifecycle import lifecycle
@@ -226,7 +226,7 @@ def fuzz(
 ) -> None:
     """Draw random cases until a fault is found or the budget is up (default: 60s)."""
     reporting = Reporting.asked("fuzz", report, report_dir)
-    seconds = parse_seconds(max_time) if max_time else None
+    seconds = seconds_or_none("--max-time", max_time)
     options = CampaignOptions(
         workers, gpus, corpus, resume, log, max_failures, continue_on_failure, ray
     )
@@ -241,9 +241,9 @@ def fuzz(
             "max_failures": max_failures,
             "strict_cost": strict_cost or None,
             "target": target,
-            "case_seconds": parse_seconds(case_deadline) if case_deadline else None,
+            "case_seconds": seconds_or_none("--case-deadline", case_deadline),
             "case_bytes": case_memory * 2**20 if case_memory else None,
-            "shrink_seconds": parse_seconds(shrink_time) if shrink_time else None,
+            "shrink_seconds": seconds_or_none("--shrink-time", shrink_time),
         }
         campaign = CampaignRun(options, asked, regressions, known)
         result = campaign.run()
@@ -272,7 +272,7 @@ def fuzz(
     budget = Budget(seconds, max_examples)
     fuzzer = Fuzzer(judge, cases_for(judge, target), seed, budget, progress)
     if shrink_time is not None:
-        fuzzer.shrink_seconds = parse_seconds(shrink_time)
+        fuzzer.shrink_seconds = parse_seconds("--shrink-time", shrink_time)
     result = _fuzzed(fuzzer, progress, regressions, confirmed)
     _finish([result], reporting, as_json=json)
 

@@ -20,7 +20,7 @@ from kvzero.bench.records import Report, read_report, report_text
 from kvzero.bench.tables import TABLES, rendered
 from kvzero.campaign.tally import EXIT_NOTHING_JUDGED, EXIT_OK
 from kvzero.cli.bench_output import print_harness, print_report
-from kvzero.cli.durations import parse_seconds
+from kvzero.cli.durations import seconds_or_none
 from kvzero.cli.options import JsonOption
 from kvzero.executors.device import device_available
 from kvzero.report.files import write_text
@@ -98,7 +98,7 @@ def bench(
     With --harness: checked launches a second of each executor, the time for the largest
     presets and the time to kill each fault. A slowdown is shown, and fails nothing.
     """
-    seconds = parse_seconds(max_time) if max_time else None
+    seconds = seconds_or_none("--max-time", max_time)
     if harness:
         _refuse("--harness", blocks=blocks, plot=plot, subject=subject)
         fuzz_seconds = QUICK_FUZZ_SECONDS if quick else FUZZ_SECONDS

@@ -61,6 +61,7 @@ CorpusOption = Annotated[
     Path | None,
     typer.Option(
         help="Folder of the campaign: its cases run first, new ones are kept there.",
+        file_okay=False,
     ),
 ]
 ResumeOption = Annotated[

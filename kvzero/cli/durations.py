@@ -5,8 +5,12 @@ import typer
 from kvzero.configuration import seconds_of
 
 
-def parse_seconds(text: str) -> float:
+def parse_seconds(option: str, text: str) -> float:
     """Return a duration in seconds.
+
+    Args:
+        option: What it was given to, such as ``--max-time``.
+        text: What was given.
 
     Raises:
         typer.BadParameter: It is no positive number with a unit.
@@ -14,6 +18,20 @@ def parse_seconds(text: str) -> float:
     seconds = seconds_of(text)
     if seconds is None:
         raise typer.BadParameter(
-            f"{text!r}, but must be a positive number with s, m or h, such as 60s"
+            f"{option} {text!r}, but must be a positive number with s, m or h, such as "
+            f"60s"
         )
     return seconds
+
+
+def seconds_or_none(option: str, text: str | None) -> float | None:
+    """Return a duration in seconds, or None where none was given.
+
+    Args:
+        option: As for `parse_seconds`.
+        text: What was given.
+
+    Raises:
+        typer.BadParameter: As `parse_seconds`.
+    """
+    return parse_seconds(option, text) if text else None

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kvzero.cli.durations import parse_seconds
+from kvzero.cli.durations import seconds_or_none
 from kvzero.executors.isolated import (
     DEADLINE_SECONDS,
     MEMORY_BYTES,
@@ -108,6 +108,6 @@ def isolation_for(
     if not (limited or not is_built_in(subject) if isolate is None else isolate):
         return None
     return Isolation(
-        parse_seconds(case_deadline) if case_deadline else usual_seconds,
+        seconds_or_none("--case-deadline", case_deadline) or usual_seconds,
         case_memory * 2**20 if case_memory else MEMORY_BYTES,
     )

@@ -188,7 +188,7 @@ def test_a_case_without_a_listed_page_is_not_green(
         (("fuzz", "--subject", "kvzer"), "did you mean kvzero?"),
         (("fuzz", "--subject", "json:dumps"), "it lacks name, contract, build"),
         (("fuzz", "--subject", "no_such:thing"), "cannot be imported"),
-        (("fuzz", "--max-time", "soon"), "'soon', but must be a positive number"),
+        (("fuzz", "--max-time", "soon"), "--max-time 'soon', but must be a posi"),
         (("fuzz", "--executor", "abacus"), "abacus"),
         (("replay", "."), "no case file in this folder"),
     ],

@@ -40,6 +40,7 @@ WAIT_SECONDS = 120.0
         (("--gpus", "0", "--executor", "footprint"), "needs none: leave it out"),
         (("--gpus", "0", "--ray", "local"), "--gpus, but with --ray its cluster gives"),
         (("--corpus", "c", "--resume"), "but must hold a campaign of version"),
+        (("--corpus", __file__), "for '--corpus': "),
     ],
 )
 def test_what_no_campaign_can_obey_is_bad_usage(
