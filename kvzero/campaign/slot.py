@@ -26,7 +26,7 @@ from kvzero.executors.channel import Json
 from kvzero.executors.fork_server import Child, ChildGoneError
 from kvzero.executors.isolated import IsolatedExecutor
 from kvzero.executors.journal import Entry as Journaled
-from kvzero.executors.journal import entries
+from kvzero.executors.journal import entries, unfinished
 from kvzero.observation import Death, Observation
 from kvzero.properties.the_process_survives import NAME as SURVIVES
 from kvzero.properties.verdict import Identity
@@ -185,10 +185,8 @@ class Slot:
         """Run again, alone, the case at which the whole campaign was killed."""
         with suppress(OSError, CaseError):
             path = self._board.folder.journal(self.index)
-            for entry in entries(path):
-                if entry.outcome is None:
-                    judged = self._judge(decode_case(entry.case))
-                    self._note(judged)
+            for entry in unfinished(path):
+                self._note(self._judge(decode_case(entry.case)))
         afresh(self._judge)
 
     def _note(self, judged: Judged) -> None:

@@ -75,7 +75,6 @@ class IsolatedExecutor:
 
     Attributes:
         name: Name of the executor that the worker runs.
-        deaths: Workers that have died so far.
     """
 
     def __init__(
@@ -93,7 +92,6 @@ class IsolatedExecutor:
             isolation: How the worker is kept.
         """
         self.name = name
-        self.deaths = 0
         self._isolation = isolation or Isolation()
         self._arguments = {
             "name": name,
@@ -183,7 +181,6 @@ class IsolatedExecutor:
         except ChildGoneError as error:
             seen = self._dead(subject, error.death)
         if seen.died is not None:
-            self.deaths += 1
             self._drop()
         return seen
 
