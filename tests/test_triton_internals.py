@@ -4,7 +4,7 @@ import sys
 from contextlib import ExitStack
 from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -90,12 +90,43 @@ def test_each_platform_gets_its_own_kernel(memory: torch.Tensor) -> None:
     assert len({event.kernel.variant for event in events}) == len(TARGETS)
 
 
-def test_a_dry_kernel_holds_no_module_that_somebody_would_unload(
-    memory: torch.Tensor,
+class EndingKernel:
+    """Unloads its module when it ends, as kernels of Triton 3.8 and newer do."""
+
+    unloaded: ClassVar[list[int]] = []
+
+    def __init__(self, module: int, run: object) -> None:
+        self.module: int | None = module
+        self._run = run
+
+    def __del__(self) -> None:
+        if self.module is not None:
+            self.unloaded.append(self.module)
+
+
+def test_a_kernel_that_ends_unloads_only_what_was_loaded() -> None:
+    dry.spare_dry_kernels(EndingKernel)
+    for module, run in ((1, object.__new__(dry.DryLauncher)), (2, len)):
+        EndingKernel(module, run)
+    assert EndingKernel.unloaded == [2]
+
+
+def test_a_dry_kernel_is_loaded_once(
+    memory: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    loads: list[str] = []
+    load = dry._DryUtils.load_binary
+
+    def counted(self: Any, name: str, *others: Any) -> Any:
+        loads.append(name)
+        return load(self, name, *others)
+
+    monkeypatch.setattr(dry._DryUtils, "load_binary", counted)
     with dry_driver("cuda:90", lambda _: None):
-        compiled = launch(memory)
-    assert compiled.module is None
+        compiled = kernels.fill.warmup(memory, 101, 0, 64, grid=(1,))
+        for _ in range(3):
+            compiled[1, 1, 1](memory, 101, 0, 64)
+    assert len(loads) <= 1
 
 
 def test_driver_of_before_is_active_afterwards(memory: torch.Tensor) -> None:

@@ -6,11 +6,13 @@ compiler, to machine code, and is handed to a callback.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from kvzero.errors import EnvironmentMissingError
 from kvzero.limits import INT32_MAX
 from kvzero.triton_internals.internals import (
+    CompiledKernel,
     DriverBase,
     GPUTarget,
     Internal,
@@ -102,13 +104,10 @@ class _DryUtils:
 
     def load_binary(
         self, name: str, kernel: bytes, shared: int, device: int
-    ) -> tuple[None, int, int, int, int]:
-        """Return no module, a function of none, registers, spills and threads.
-
-        Since 3.9 a kernel that ends unloads its module, with whatever driver is active.
-        """
+    ) -> tuple[int, int, int, int, int]:
+        """Return handles that stand for nothing, registers, spills and threads."""
         del name, kernel, shared, device
-        return None, 1, 32, 0, _MAX_THREADS
+        return 1, 1, 32, 0, _MAX_THREADS
 
     def get_device_properties(self, device: int) -> dict[str, Any]:
         """Return what such a device would say of itself."""
@@ -199,6 +198,28 @@ class DryDriver(DriverBase):  # type: ignore[misc]  # Triton's class has no type
         return equal
 
 
+@cache
+def spare_dry_kernels(kernels: type) -> None:
+    """Let kernels end without unloading what a dry driver has never loaded.
+
+    Since Triton 3.8 a kernel that ends unloads its module, by whatever driver is active
+    then. To give it no module at all would have it loaded anew for each launch.
+
+    Args:
+        kernels: Triton's class of compiled kernels.
+    """
+    original = getattr(kernels, "__del__", None)
+    if original is None:
+        return
+
+    def end(self: Internal) -> None:
+        if isinstance(getattr(self, "_run", None), DryLauncher):
+            self.module = None
+        original(self)
+
+    kernels.__del__ = end  # type: ignore[attr-defined]  # it has one
+
+
 @contextmanager
 def dry_driver(platform: str, on_launch: OnLaunch) -> Iterator[DryDriver]:
     """Compile for a platform and report launches, until the block ends.
@@ -213,6 +234,7 @@ def dry_driver(platform: str, on_launch: OnLaunch) -> Iterator[DryDriver]:
     Raises:
         EnvironmentMissingError: The platform is unknown, or Triton's internals moved.
     """
+    spare_dry_kernels(CompiledKernel)
     config = driver_config()
     before = internal(config, "_active")
     session = DryDriver(platform, on_launch)
