@@ -159,7 +159,8 @@ def _guards_text(guards: Sequence[tuple[int, int]]) -> str:
 def _call(ids: BlockIds, num_blocks: int) -> Call:
     """Return ids as a call, refused where no function could be asked to zero them."""
     if not isinstance(ids, torch.Tensor) or ids.device.type == "cpu":
-        return Call(id_runs(host_block_ids(ids, num_blocks).tolist()))
+        taken = np.frombuffer(host_block_ids(ids, num_blocks), np.int64)
+        return Call(id_runs(taken.tolist()))
     check_device_block_ids(ids, ids.device)
     return Call(id_runs(ids.tolist()), "device")
 

@@ -21,8 +21,8 @@ SAMPLE_US = 2000.0
 """About how long a sample of a short call is."""
 MOST_REPEATS = 400
 FEWEST_SAMPLES = 3
-LONGEST_US = 1e6
-"""Time of all samples of one call, beyond which there are only the fewest."""
+LONGEST_SECONDS = 1.0
+"""Time that the samples of one call take, beyond which there are only the fewest."""
 _TURNS = Random(0)
 """Goes on from call to call: no two layouts are measured in the same turns."""
 
@@ -35,17 +35,21 @@ class Sampler:
         repeats: Calls of a sample.
         sample: Takes one and returns its time, all repeats together, in microseconds.
         times_us: One call's time in each sample so far.
+        seconds: What they took, the waiting for the device included.
     """
 
     repeats: int
     sample: Callable[[], float]
     times_us: list[float] = field(default_factory=list)
+    seconds: float = 0.0
 
     def take(self) -> None:
         """Take a sample, unless they have become too many for their length."""
-        spent = sum(self.times_us) * self.repeats
-        if len(self.times_us) < FEWEST_SAMPLES or spent < LONGEST_US:
-            self.times_us.append(self.sample() / self.repeats)
+        if len(self.times_us) >= FEWEST_SAMPLES and self.seconds >= LONGEST_SECONDS:
+            return
+        begin = perf_counter()
+        self.times_us.append(self.sample() / self.repeats)
+        self.seconds += perf_counter() - begin
 
 
 def medians_us(samplers: Mapping[str, Sampler], rounds: int) -> dict[str, float]:
@@ -138,11 +142,16 @@ def _event() -> torch.cuda.Event:
     return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's
 
 
-HOST_ROUNDS = 31
+HOST_ROUNDS = 7
+HOST_CALLS = 9
+"""Calls of one sample of the host. They follow each other: the first after another
+subject's turn finds that one's code and data in the caches of the processor."""
+SERIES_SECONDS = 0.05
+"""Time after which such a series ends early: the device may take seconds for a call."""
 
 
 def host_sampler(call: TimedCall, wait: Callable[[], object]) -> Sampler:
-    """Return the sampler of the time until a call returns.
+    """Return the sampler of the time until a call returns, the median of a series.
 
     Each call finds the device idle, as a server's does: one that follows another at
     once may have to wait for it, or for memory that the other still uses.
@@ -158,13 +167,20 @@ def host_sampler(call: TimedCall, wait: Callable[[], object]) -> Sampler:
         call.run()
         return (perf_counter() - begin) * 1e6
 
-    return Sampler(1, once)
+    def series() -> float:
+        end = perf_counter() + SERIES_SECONDS
+        times = [once()]
+        while len(times) < HOST_CALLS and perf_counter() < end:
+            times.append(once())
+        return statistics.median(times)
+
+    return Sampler(1, series)
 
 
 def host_medians_us(
     calls: Mapping[str, TimedCall], wait: Callable[[], object]
 ) -> dict[str, float]:
-    """Return the median time of the host for one call of each, in turns."""
+    """Return the median time of the host for one call of each, series in turns."""
     samplers = {name: host_sampler(call, wait) for name, call in calls.items()}
     found = medians_us(samplers, HOST_ROUNDS)
     wait()

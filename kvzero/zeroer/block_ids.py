@@ -5,6 +5,7 @@ a bool or 1.7 would be an id like any other, and a large uint64 would be negativ
 """
 
 import marshal
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 
 from kvzero.errors import BlockIdError
-from kvzero.layout import Int64Array
 
 INTEGER_DTYPES = frozenset(
     (
@@ -37,17 +37,23 @@ PART_IDS = 1024
 MARSHAL_VERSION = 2
 """Of its format: the last one without references, so every int is written out."""
 MARSHAL_INT_BYTES = 5
+ID_BYTES = 8
+_PACK = [struct.Struct(f"{n}q").pack for n in range(LONG_LIST)]
+"""What makes the bytes of that many ids."""
 
 AnyArray = np.ndarray[Any, Any]  # Any: a shape and a dtype still to be checked
 
 
-def host_block_ids(block_ids: object, num_blocks: int) -> Int64Array:
-    """Return a block list of the host as int64, each id inside the cache.
+def host_block_ids(block_ids: object, num_blocks: int) -> bytes:
+    """Return the bytes of a block list as kernels read it, each id inside the cache.
 
     Args:
         block_ids: A list, tuple, range or other sequence of ints, a NumPy array or a
-            torch tensor in host memory. The result may share its memory.
+            torch tensor in host memory.
         num_blocks: Blocks of the cache.
+
+    Returns:
+        `ID_BYTES` for each id: an int64 of the host's byte order.
 
     Raises:
         BlockIdError: It is anything else, or an id is outside the cache.
@@ -111,17 +117,18 @@ def _check_shape_and_dtype(block_ids: torch.Tensor) -> None:
 def _of_list(
     block_ids: Sequence[Any],  # Any: elements are checked here
     num_blocks: int,
-) -> Int64Array:
-    """Return a list or a tuple as an array; the usual ones take the short ways."""
-    if len(block_ids) >= LONG_LIST:
+) -> bytes:
+    """Return the bytes of a list or a tuple; the usual ones take the short ways."""
+    n_blocks = len(block_ids)
+    if n_blocks >= LONG_LIST:
         array = _array_of_small_ints(block_ids)
         if array is not None:
             return _inside(array, num_blocks)
     elif set(map(type, block_ids)) == {int}:
         if min(block_ids) >= 0 and max(block_ids) < num_blocks:
-            return np.array(block_ids, np.int64)
-    elif not block_ids:
-        return np.zeros(0, np.int64)
+            return _PACK[n_blocks](*block_ids)
+    elif not n_blocks:
+        return b""
     return _inside(_array_of_ints(block_ids, num_blocks), num_blocks)
 
 
@@ -183,17 +190,17 @@ def _array_of_small_ints(
     return np.ndarray(len(block_ids), "<i4", written, first, MARSHAL_INT_BYTES)
 
 
-def _of_range(block_ids: range, num_blocks: int) -> Int64Array:
+def _of_range(block_ids: range, num_blocks: int) -> bytes:
     """Return the ids of a range, checked by its ends before it takes memory."""
     if not block_ids:
-        return np.zeros(0, np.int64)
+        return b""
     first, step = block_ids[0], block_ids.step
     if not 0 <= first < num_blocks:
         raise _outside(0, first, num_blocks)
     if not 0 <= block_ids[-1] < num_blocks:
         inside = -(-(num_blocks - first) // step) if step > 0 else first // -step + 1
         raise _outside(inside, block_ids[inside], num_blocks)
-    return np.arange(first, block_ids.stop, step, dtype=np.int64)
+    return np.arange(first, block_ids.stop, step, dtype=np.int64).tobytes()
 
 
 def _array_of_tensor(block_ids: torch.Tensor) -> AnyArray:
@@ -216,16 +223,15 @@ def _integers(given: AnyArray) -> NDArray[np.integer]:
     return given
 
 
-def _inside(given: NDArray[np.integer], num_blocks: int) -> Int64Array:
-    """Return ids as int64 if all are in the cache."""
-    block_ids = given.astype(np.int64, copy=False)
-    # Read as uint64, what is negative or was beyond int64 is larger than any id.
-    unsigned = block_ids.view(np.uint64)
+def _inside(given: NDArray[np.integer], num_blocks: int) -> bytes:
+    """Return the bytes of ids as int64 if all are in the cache."""
+    # The bytes are those of int64; a negative id is larger than any other so.
+    unsigned = given.astype(np.uint64, copy=False)
     # `argmax` has half the overhead of `max`.
     if unsigned.size and unsigned.item(unsigned.argmax()) >= num_blocks:
         position = int(np.argmax(unsigned >= num_blocks))
         raise _outside(position, int(given[position]), num_blocks)
-    return block_ids
+    return unsigned.tobytes()
 
 
 def _outside(position: int, block_id: int, num_blocks: int) -> BlockIdError:

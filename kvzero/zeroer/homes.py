@@ -11,9 +11,8 @@ from typing import Any, Protocol
 import torch
 
 from kvzero.errors import LayoutError
-from kvzero.zeroer.block_ids import INTEGER_DTYPES
+from kvzero.zeroer.block_ids import ID_BYTES, INTEGER_DTYPES
 from kvzero.zeroer.staging import (
-    ID_BYTES,
     MOST_LANES,
     PAGE_IDS,
     CudaLane,
@@ -42,11 +41,11 @@ class Home(Protocol):
     def current(self) -> AbstractContextManager[object]:
         """Make it torch's current device."""
 
-    def is_capturing(self) -> bool:
-        """Return whether the current stream is captured into a CUDA graph."""
-
     def stream(self, table: torch.Tensor) -> int:
         """Return the current stream's handle; the table outlives its work so far."""
+
+    def is_capturing(self, stream: int) -> bool:
+        """Return whether the current stream, so `stream`, is captured into a graph."""
 
     def hold(self, block_ids: torch.Tensor, stream: int) -> None:
         """Keep ids from reuse until that stream has done its work so far."""
@@ -75,14 +74,15 @@ class HostHome:
         """Return a context that does nothing."""
         return nullcontext()
 
-    def is_capturing(self) -> bool:
-        """Return False: there is no stream."""
-        return False
-
     def stream(self, table: torch.Tensor) -> int:
         """Return the number that a recording driver has for its only stream."""
         del table
         return 0
+
+    def is_capturing(self, stream: int) -> bool:
+        """Return False: there is no stream."""
+        del stream
+        return False
 
     def hold(self, block_ids: torch.Tensor, stream: int) -> None:
         """Do nothing: no work is pending."""
@@ -124,14 +124,6 @@ class GpuHome:
         """Return a context with this GPU as torch's current device."""
         return torch.cuda.device(self._index)
 
-    def is_capturing(self) -> bool:
-        """Return whether this GPU's current stream is captured; needs `current`."""
-        # The default stream, which has handle 0, cannot be.
-        return bool(
-            torch._C._cuda_getCurrentRawStream(self._index)  # noqa: SLF001
-            and torch.cuda.is_current_stream_capturing()
-        )
-
     def stream(self, table: torch.Tensor) -> int:
         """Return the current stream's handle, recorded once as a user of the table.
 
@@ -146,6 +138,11 @@ class GpuHome:
             table.record_stream(stream)
             self._streams[handle] = stream
         return handle
+
+    def is_capturing(self, stream: int) -> bool:
+        """Return whether this GPU's current stream is captured; needs `current`."""
+        # The default stream, which has handle 0, cannot be.
+        return stream != 0 and torch.cuda.is_current_stream_capturing()
 
     def hold(self, block_ids: torch.Tensor, stream: int) -> None:
         """Record a stream that `stream` returned as a user of the ids' memory.

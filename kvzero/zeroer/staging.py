@@ -14,17 +14,18 @@ from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 
-from kvzero.layout import Int64Array
+from kvzero.zeroer.block_ids import ID_BYTES
 
 PAGE_IDS = 8192
-"""Ids of one page and of the buffer on the device, 64 KiB each. Longer lists are rare,
-and then their copy is not what takes time."""
+"""Ids of one page and of the buffer on the device. Longer lists are rare, and then it
+is not their copy that takes time."""
+PAGE_BYTES = PAGE_IDS * ID_BYTES
 MOST_LANES = 64
 """Lanes of one device. Programs that use more streams than that have made them anew
 again and again; these go the slower way, instead of costing memory for good."""
-ID_BYTES = 8
 
 
 class Lane(Protocol):
@@ -34,8 +35,8 @@ class Lane(Protocol):
     def lock(self) -> AbstractContextManager[object]:
         """Return what to hold from `put` until the ids' kernel is queued."""
 
-    def put(self, block_ids: Int64Array) -> torch.Tensor:
-        """Return a tensor that begins with the ids; the array may change at once."""
+    def put(self, block_ids: bytes) -> torch.Tensor:
+        """Return an int64 tensor that begins with the ids of these bytes."""
 
 
 class HostLane:
@@ -43,9 +44,9 @@ class HostLane:
 
     lock = nullcontext()
 
-    def put(self, block_ids: Int64Array) -> torch.Tensor:
+    def put(self, block_ids: bytes) -> torch.Tensor:
         """Return a copy."""
-        return torch.from_numpy(block_ids.copy())
+        return torch.from_numpy(np.frombuffer(block_ids, np.int64).copy())
 
 
 class TorchLane:
@@ -57,10 +58,11 @@ class TorchLane:
         """Take the device; the stream is the current one at each call."""
         self._device = device
 
-    def put(self, block_ids: Int64Array) -> torch.Tensor:
+    def put(self, block_ids: bytes) -> torch.Tensor:
         """Return ids that were copied through pinned memory of their own."""
-        pinned = torch.empty(len(block_ids), dtype=torch.int64, pin_memory=True)
-        pinned.numpy()[:] = block_ids
+        ids = np.frombuffer(block_ids, np.int64)
+        pinned = torch.empty(len(ids), dtype=torch.int64, pin_memory=True)
+        pinned.numpy()[:] = ids
         return pinned.to(self._device, non_blocking=True)
 
 
@@ -86,26 +88,25 @@ class CudaLane:
         self._address = self._ids.data_ptr()
         self._begin_page()
 
-    def put(self, block_ids: Int64Array) -> torch.Tensor:
+    def put(self, block_ids: bytes) -> torch.Tensor:
         """Return the buffer; it holds these ids until the next call on the stream.
 
         Args:
-            block_ids: At most `PAGE_IDS`.
+            block_ids: At most `PAGE_BYTES`.
         """
-        end = self._used + len(block_ids)
-        if end > PAGE_IDS:
+        size = len(block_ids)
+        begin = self._used
+        if begin + size > PAGE_BYTES:
             # torch, which knows nothing of our copies, learns from this one how long
             # they take. It is overwritten by the copy of the ids.
             self._ids[:1].copy_(self._page[:1], non_blocking=True)
             self._begin_page()
-            end = len(block_ids)
-        begin, self._used = self._used, end
+            begin = 0
+        self._used = end = begin + size
         self._view[begin:end] = block_ids
-        source = self._page_address + begin * ID_BYTES
-        size = (end - begin) * ID_BYTES
-        if self._copy(self._address, source, size, self._stream):
+        if self._copy(self._address, self._page_address + begin, size, self._stream):
             # torch does it, or its error says what is wrong with the device.
-            ids = self._page[begin:end]
+            ids = self._page[begin // ID_BYTES : end // ID_BYTES]
             self._ids[: len(ids)].copy_(ids, non_blocking=True)
         return self._ids
 
@@ -113,7 +114,7 @@ class CudaLane:
         self._page = torch.empty(PAGE_IDS, dtype=torch.int64, pin_memory=True)
         # It stores faster than an array. Any: arrays are no buffers to type checkers.
         array: Any = self._page.numpy()
-        self._view: Any = memoryview(array)
+        self._view = memoryview(array).cast("B")
         self._page_address = self._page.data_ptr()
         self._used = 0
 

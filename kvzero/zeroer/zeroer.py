@@ -12,10 +12,11 @@ import numpy as np
 import torch
 
 from kvzero.errors import CaptureError, LayoutError
-from kvzero.layout import MAX_BLOCKS, Int64Array, check_int
+from kvzero.layout import MAX_BLOCKS, check_int
 from kvzero.limits import INT32_MAX
 from kvzero.views import layout_of_tensors, storages_of
 from kvzero.zeroer.block_ids import (
+    ID_BYTES,
     are_as_kernels_read_them,
     check_device_block_ids,
     host_block_ids,
@@ -46,6 +47,8 @@ BIG_PAGE_BYTES = 2**18
 """Page that holds a block's average byte from which its rows run together. Where rows
 are single chunks of pages of 2 MiB it was 1.16 times as fast so on an H200,
 and of 37,376 B 0.94 times; where a row is a page, either order is as fast."""
+NOWHERE = np.array([-1], np.int64).tobytes()
+"""A block list that zeroes nothing."""
 MOST_PREPARED = 256
 """Lengths of block lists whose launches a zeroer keeps ready."""
 
@@ -195,11 +198,11 @@ class KVBlockZeroer:
             CaptureError: The current stream is being captured.
         """
         with self._home.current():
-            self._refuse_capture("warmup()", "call it before the capture")
             stream = self._home.stream(self._rows)
+            self._refuse_capture(stream, "warmup()", "call it before the capture")
             lane = self._home.lane(stream, 1)
             with lane.lock:
-                nowhere = lane.put(np.array([-1], np.int64))
+                nowhere = lane.put(NOWHERE)
                 self._home.rehearse(nowhere[:1])
                 # A row is there even where there is no chunk.
                 step = self._step(Launch(range(1), range(1), first_row=0))
@@ -238,18 +241,20 @@ class KVBlockZeroer:
             self._zero_device_ids(block_ids)
         else:
             ids = host_block_ids(block_ids, self.num_blocks)
-            if len(ids):
+            if ids:
                 self._zero_host_ids(ids)
 
-    def _zero_host_ids(self, block_ids: Int64Array) -> None:
+    def _zero_host_ids(self, block_ids: bytes) -> None:
+        stream = self._home.stream(self._rows)
         self._refuse_capture(
+            stream,
             "block_ids of the host",
             "a replay would read them again: pass int64 ids on the device",
         )
-        stream = self._home.stream(self._rows)
-        lane = self._home.lane(stream, len(block_ids))
+        n_blocks = len(block_ids) // ID_BYTES
+        lane = self._home.lane(stream, n_blocks)
         with lane.lock:
-            self._launch(lane.put(block_ids), len(block_ids), stream)
+            self._launch(lane.put(block_ids), n_blocks, stream)
 
     def _zero_device_ids(self, block_ids: torch.Tensor) -> None:
         is_ready = are_as_kernels_read_them(block_ids, self.device)
@@ -258,14 +263,17 @@ class KVBlockZeroer:
         n_blocks = block_ids.numel()
         if not n_blocks:
             return
+        stream = self._home.stream(self._rows)
         if not is_ready:
             self._refuse_capture(
+                stream,
                 f"block_ids.dtype={block_ids.dtype}, stride={block_ids.stride()}",
                 "a replay would not convert them: pass contiguous int64 ids",
             )
         if not self._is_warm:
-            self._refuse_capture("first launch", "call warmup() before the capture")
-        stream = self._home.stream(self._rows)
+            self._refuse_capture(
+                stream, "first launch", "call warmup() before the capture"
+            )
         # Their memory may belong to another stream, which would reuse it once its owner
         # drops it, before this stream has read it.
         self._home.hold(block_ids, stream)
@@ -322,8 +330,8 @@ class KVBlockZeroer:
         if compiled is not None:
             self._kernel = QuickKernel(compiled)
 
-    def _refuse_capture(self, what: str, remedy: str) -> None:
-        if self._home.is_capturing():
+    def _refuse_capture(self, stream: int, what: str, remedy: str) -> None:
+        if self._home.is_capturing(stream):
             raise CaptureError(
                 f"{what}, but must not be used in CUDA graph capture: {remedy}"
             )

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from kvzero.bench.contenders import TimedCall
 from kvzero.bench.timing import (
     FEWEST_SAMPLES,
+    HOST_CALLS,
     HOST_ROUNDS,
-    LONGEST_US,
+    LONGEST_SECONDS,
     MOST_REPEATS,
     SAMPLE_US,
     Sampler,
@@ -66,12 +67,35 @@ def test_turns_differ_from_round_to_round() -> None:
     assert len(followers) > 3, "nobody always follows the same one"
 
 
-def test_a_long_call_is_sampled_the_fewest_times() -> None:
-    sampler = Sampler(1, lambda: LONGEST_US)
+class Clock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def passes(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock by which everything is timed."""
+    made = Clock()
+    monkeypatch.setattr("kvzero.bench.timing.perf_counter", lambda: made.now)
+    return made
+
+
+def test_a_long_call_is_sampled_the_fewest_times(clock: Clock) -> None:
+    def sample() -> float:
+        clock.passes(LONGEST_SECONDS)
+        return 1.0
+
+    sampler = Sampler(1, sample)
     medians_us({"long": sampler}, 11)
     assert len(sampler.times_us) == FEWEST_SAMPLES
 
 
+@pytest.mark.usefixtures("clock")
 def test_each_call_of_the_host_finds_the_device_idle() -> None:
     seen: list[str] = []
     calls = {
@@ -79,16 +103,39 @@ def test_each_call_of_the_host_finds_the_device_idle() -> None:
     }
     found = host_medians_us(calls, lambda: seen.append("wait"))
     assert found.keys() == calls.keys()
-    assert min(found.values()) > 0
-    assert seen[::2] == ["wait"] * (2 * HOST_ROUNDS + 1)
-    assert Counter(seen[1::2]) == {"a": HOST_ROUNDS, "b": HOST_ROUNDS}
+    each = HOST_ROUNDS * HOST_CALLS
+    assert seen[::2] == ["wait"] * (2 * each + 1)
+    assert Counter(seen[1::2]) == {"a": each, "b": each}
+    series = [
+        seen[at : at + 2 * HOST_CALLS] for at in range(0, 4 * each, 2 * HOST_CALLS)
+    ]
+    assert all(len(set(calls)) == 2 for calls in series), "a series is of one subject"
 
 
-def test_a_call_of_the_host_is_timed_in_microseconds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock = iter(x * 0.2 for x in range(100))
-    monkeypatch.setattr("kvzero.bench.timing.perf_counter", lambda: next(clock))
-    call = TimedCall(lambda: None, on_device=False)
-    found = host_medians_us({"slow": call}, lambda: None)
-    assert found["slow"] == pytest.approx(2e5)
+def test_a_call_of_the_host_is_timed_in_microseconds(clock: Clock) -> None:
+    call = TimedCall(lambda: clock.passes(0.002), on_device=False)
+    found = host_medians_us({"slow": call}, lambda: clock.passes(0.001))
+    assert found == {"slow": pytest.approx(2000)}
+
+
+def test_a_host_that_waits_long_for_the_device_is_timed_seldom(clock: Clock) -> None:
+    calls = 0
+
+    def run() -> None:
+        nonlocal calls
+        calls += 1
+
+    host_medians_us({"": TimedCall(run, on_device=False)}, lambda: clock.passes(1.2))
+    assert calls == FEWEST_SAMPLES
+
+
+def test_a_slow_first_call_of_a_series_does_not_count(clock: Clock) -> None:
+    calls = 0
+
+    def run() -> None:
+        nonlocal calls
+        clock.passes(1e-6 if calls % HOST_CALLS else 1e-4)
+        calls += 1
+
+    found = host_medians_us({"": TimedCall(run, on_device=False)}, lambda: None)
+    assert found[""] == pytest.approx(1)

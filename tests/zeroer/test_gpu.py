@@ -199,7 +199,7 @@ def test_lists_on_more_streams_than_lanes_are_taken(
 
 def test_driver_that_refuses_a_copy_leaves_it_to_torch() -> None:
     lane = CudaLane(torch.device("cuda:0"), lambda *_: 1)
-    assert lane.put(np.array(IDS))[: len(IDS)].tolist() == IDS
+    assert lane.put(np.array(IDS, np.int64).tobytes())[: len(IDS)].tolist() == IDS
 
 
 def test_zeroing_runs_on_the_current_stream(cache: Cache) -> None:
