@@ -128,18 +128,17 @@ def _check_dim(view: View, dim: int, name: str) -> None:
     size, stride = view.shape[dim], view.strides[dim]
     smallest = 0 if dim == view.block_dim else 1
     check_int(f"{name}.shape[{dim}]", size, smallest, MAX_BYTES)
-    if type(stride) is not int or (stride < 1 and size > 1):
-        why = "the dimension is expanded" if stride == 0 else "it runs backwards"
+    longest = MAX_BYTES // ELEMENT_BYTES[view.dtype]
+    check_int(f"{name}.strides[{dim}]", stride, -longest, longest)
+    if stride < 1 and size > 1:
+        why = "it runs backwards" if stride else "the dimension is expanded"
         raise LayoutError(
-            f"{name}.strides[{dim}]={stride!r}, but must be an int of at least 1 where "
-            f"the dimension has {size} elements: {why}"
+            f"{name}.strides[{dim}]={stride}, but must be at least 1 where the "
+            f"dimension has {size} elements: {why}"
         )
     check_int(
-        f"{name}.strides[{dim}]", abs(stride), 0, MAX_BYTES // ELEMENT_BYTES[view.dtype]
-    )
-    check_int(
         f"{name}: extent of dimension {dim} in bytes",
-        max(size - 1, 0) * abs(stride) * ELEMENT_BYTES[view.dtype],
+        max(size - 1, 0) * stride * ELEMENT_BYTES[view.dtype],
         0,
         MAX_BYTES,
     )

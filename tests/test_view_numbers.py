@@ -44,10 +44,10 @@ def is_told(seen: str, expected: str) -> bool:
     return seen == expected if expected[-1:].isdigit() else seen.startswith(expected)
 
 
-def is_beyond(name: str, value: int, least: int, most: int) -> str | None:
-    if least <= value <= most:
+def is_beyond(name: str, value: object, least: int, most: int) -> str | None:
+    if type(value) is int and least <= value <= most:
         return None
-    return f"{name}={value}, but must be an int from {least} to {most}"
+    return f"{name}={value!r}, but must be an int from {least} to {most}"
 
 
 def objection(view: View, num_blocks: int) -> str | None:
@@ -72,15 +72,15 @@ def objection(view: View, num_blocks: int) -> str | None:
     for dim, (count, stride) in enumerate(zip(view.shape, view.strides)):
         least = 0 if dim == view.block_dim else 1
         found = is_beyond(f"v.shape[{dim}]", count, least, MAX_BYTES)
-        if not found and (type(stride) is not int or (count > 1 and stride < 1)):
+        most = MAX_BYTES // size
+        found = found or is_beyond(f"v.strides[{dim}]", stride, -most, most)
+        if not found and count > 1 and stride < 1:
             why = "the dimension is expanded" if stride == 0 else "it runs backwards"
             found = (
-                f"v.strides[{dim}]={stride!r}, but must be an int of at least 1 where "
-                f"the dimension has {count} elements: {why}"
+                f"v.strides[{dim}]={stride}, but must be at least 1 where the "
+                f"dimension has {count} elements: {why}"
             )
-        most = MAX_BYTES // size
-        found = found or is_beyond(f"v.strides[{dim}]", abs(stride), 0, most)
-        extent = (count - 1) * abs(stride) * size if count else 0
+        extent = (count - 1) * stride * size if count > 1 else 0
         name = f"v: extent of dimension {dim} in bytes"
         found = found or is_beyond(name, extent, 0, MAX_BYTES)
         if found:

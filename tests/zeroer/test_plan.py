@@ -87,18 +87,23 @@ def test_launches_fit_every_limit_and_make_the_whole_box(
         assert block < last_block
 
 
-@given(st.integers(1, 2**18), st.integers(1, 2**18), st.booleans())
+@given(st.integers(1, 2**18), st.integers(1, 2**18), st.booleans(), st.integers(1, 8))
+@example(1, 2**26 - 1, True, 1)
+@example(2**26 - 1, 1, False, 8)
 def test_launches_are_as_few_as_whole_blocks_allow(
-    n_blocks: int, n_rows: int, rows_inside: bool
+    n_programs: int, n_rows: int, rows_inside: bool, each: int
 ) -> None:
     launches = plan_launches(
-        n_blocks, (ChunkGroup(0, 0, n_rows, 1),), rows_inside=rows_inside
+        n_programs * each,
+        (ChunkGroup(0, 0, n_rows, 1),),
+        rows_inside=rows_inside,
+        blocks_each=each,
     )
-    outer = n_blocks if rows_inside else n_rows
-    inner = n_rows if rows_inside else n_blocks
+    outer = n_programs if rows_inside else n_rows
+    inner = n_rows if rows_inside else n_programs
     at_once = min(MOST_Y, MOST_PROGRAMS // inner)
     assert len(launches) <= 2 * -(-outer // at_once)
-    if n_blocks * n_rows <= MOST_PROGRAMS and outer <= MOST_Y:
+    if n_programs * n_rows <= MOST_PROGRAMS and outer <= MOST_Y:
         assert len(launches) == 1
 
 
