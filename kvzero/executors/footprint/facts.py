@@ -51,7 +51,7 @@ def again_writer(results: list[LaunchResult]) -> Writer | None:
     stores = [s for result in results for s in result.stores if not s.is_atomic]
     parts = [store.flat() for store in stores]
     counts = [len(starts) for starts, _ in parts]
-    if not counts or sum(counts) > MOST_ITEMS:
+    if not 0 < sum(counts) <= MOST_ITEMS:
         return None
     starts, ends = (np.concatenate(part) for part in zip(*parts))
     index = _second_of_two(starts, ends)

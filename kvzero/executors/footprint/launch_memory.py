@@ -107,6 +107,7 @@ class LaunchMemory:
     atomics: Atomics = field(default_factory=Atomics)
     tally: Tally = field(default_factory=Tally)
     _kept: int = 0
+    _load_count: int = 0
     _extent: tuple[int, int] = _NOWHERE
     _extent_count: int = 0
 
@@ -128,11 +129,13 @@ class LaunchMemory:
 
     def _begin_part(self) -> None:
         self.pending = []
+        self._load_count = len(self.loads)
         self._extent, self._extent_count = _NOWHERE, 0
 
     def discard(self) -> None:
-        """Forget what an abandoned part of the launch stored."""
+        """Forget what an abandoned part of the launch loaded and stored."""
         self.atomics.pending = []
+        del self.loads[self._load_count :]
         self._begin_part()
 
     def load(

@@ -89,14 +89,16 @@ class FootprintSession:
     def move(self) -> None:
         """Lay the case's memory out elsewhere, poisoned; the zeroer stays as it is."""
         placement = self.case.placement
-        at = 0 if placement.base_bytes else self._distance_bytes()
-        self.case = replace(self.case, placement=replace(placement, base_bytes=at))
+        placement = replace(placement, base_bytes=self._base_elsewhere())
+        self.case = replace(self.case, placement=placement)
         before, self._run = self._run, self._laid_out()
         self._run.inherit(before)
 
-    def _distance_bytes(self) -> int:
-        """Return a distance at which no byte of the memory lies."""
-        return round_up(self._addresses().total_bytes, ALIGNMENT_BYTES)
+    def _base_elsewhere(self) -> int:
+        """Return a base from which on the memory meets no byte of where it lies."""
+        base, end = self.case.placement.base_bytes, self._addresses().total_bytes
+        is_room_before = end - base <= base
+        return 0 if is_room_before else round_up(end, ALIGNMENT_BYTES)
 
     def _addresses(self) -> Addresses:
         found = addresses_in(self.case, len(arena()))

@@ -244,7 +244,14 @@ def _in_range(
             dim += 1
     if len(picked) < 2:
         return picked
-    shape = np.broadcast_shapes(*(index.shape for index in picked.values()))
+    shapes = [list(index.shape) for index in picked.values()]
+    try:
+        shape = np.broadcast_shapes(*map(tuple, shapes))
+    except ValueError as error:
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with "
+            f"shapes {', '.join(map(str, shapes))}"
+        ) from error
     return {dim: index.expand(shape) for dim, index in picked.items()}
 
 

@@ -71,10 +71,12 @@ class ArenaWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch h
     ) -> Any:  # Any: what the operation returns
         if func.is_view or not self._any_watched(args, kwargs):
             return func(*args, **kwargs)
-        written = [t for t in _written(func, args, kwargs) if self._is_watched(t)]
         if self._is_followed(func, args, kwargs):
             return args[0] if isinstance(args[0], torch.Tensor) else None
-        return written[0] if written else func(*args, **kwargs)
+        written = [*_written(func, args, kwargs)]
+        if any(map(self._is_watched, written)):
+            return _as_returned(func, written)
+        return func(*args, **kwargs)
 
     def _is_followed(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -138,6 +140,14 @@ def _written(
         for tensor in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(tensor, torch.Tensor):
                 yield tensor
+
+
+def _as_returned(func: Any, written: list[torch.Tensor]) -> Any:  # Any: as torch's
+    """Return what an operation returns that hands back what it wrote: none, or some."""
+    count = len(func._schema.returns)  # noqa: SLF001 - torch has no public way to ask
+    if count > 1:
+        return tuple(written[:count])
+    return written[0] if count else None
 
 
 @cache

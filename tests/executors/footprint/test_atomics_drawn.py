@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvzero.executors.footprint import shared_atomics
 from kvzero.executors.footprint.accesses import build_store
-from kvzero.executors.footprint.atomics import build_atomic_rmw
+from kvzero.executors.footprint.atomics import build_atomic_cas, build_atomic_rmw
 from kvzero.executors.footprint.frame import MisstepLog, NotJudgedError
+from kvzero.executors.footprint.ir import Type
 from kvzero.executors.footprint.shared_atomics import settle_atomics
 from kvzero.executors.footprint.values import Dense, Value
 from tests.executors.footprint.stage import (
@@ -204,3 +206,108 @@ def test_atomic_races_with_plain_stores_of_other_programs(data: st.DataObject) -
     found = [(m.kind, m.program, m.count) for m in log.missteps()]
     first = [stage.domain.program(*racing[0])] if racing else []
     assert found == [("race", program, len({*racing})) for program in first]
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_compare_and_swap_stores_where_the_old_value_is_the_expected_one(
+    data: st.DataObject,
+) -> None:
+    stage = Stage(data.draw(st.sampled_from(GRIDS), "grid"))
+    drawn = Drawn(data, stage, "exch", is_shared=False)
+    whole = drawn.spots.shape
+    count = drawn.spots.size
+    hits = data.draw(st.lists(st.booleans(), min_size=count, max_size=count), "hits")
+    hit = np.array(hits).reshape(whole)
+    before = np.array(drawn.before)[drawn.spots]
+    wanted = np.where(hit, before, before ^ 1).astype(f"i{drawn.size}")
+    element = integer(drawn.bits)
+    lanes = element.with_shape(drawn.shape)
+    arrays = [drawn.spots * drawn.size + drawn.base, wanted, drawn.operand]
+    values: list[Value] = [Dense(each) if drawn.shape else each for each in arrays]
+    kinds = [pointer(element, drawn.shape), lanes, lanes]
+    result = stage.step(build_atomic_cas, kinds, values, lanes)
+    stage.memory.commit(stage.domain)
+    operand = stage.lanes(Dense(drawn.operand), drawn.shape)
+    assert drawn.stored() == {
+        int(drawn.spots[at]): int(operand[at]) for at in np.ndindex(whole) if hit[at]
+    }
+    assert (stage.lanes(result, drawn.shape) == before).all()
+    assert not stage.undefined(result, drawn.shape).any()
+
+
+FLOATS = {16: np.float16, 32: np.float32, 64: np.float64}
+
+
+@settings(max_examples=25)
+@given(data=st.data(), bits=st.sampled_from((16, 32, 64)))
+def test_sums_of_floats_are_judged_where_one_program_adds(
+    data: st.DataObject, bits: int
+) -> None:
+    stage = Stage(data.draw(st.sampled_from(GRIDS), "grid"))
+    dtype, size = FLOATS[bits], bits // 8
+    count = stage.domain.programs
+    spots = data.draw(st.lists(st.integers(0, 5), min_size=count, max_size=count))
+    numbers = st.lists(st.floats(width=16, allow_nan=False), min_size=count)
+    added = np.array(data.draw(numbers, "operands")[:count], dtype)
+    base = stage.bench.memory.data_ptr()
+    where = np.array(spots).reshape(stage.domain.shape) * size + base
+    element = Type(f"f{bits}", bits)
+    values: list[Value] = [where, added.view(f"i{size}").reshape(stage.domain.shape)]
+
+    def add() -> Value:
+        attributes = {"words": ["fadd"]}
+        kinds = [pointer(element), element]
+        return stage.step(
+            build_atomic_rmw, kinds, values, element, attributes=attributes
+        )
+
+    if len({*spots}) < count:
+        with pytest.raises(NotJudgedError, match="several programs or lanes share"):
+            add()
+        return
+    add()
+    raw = np.frombuffer(stage.bench.read(0, 6 * size), dtype)
+    (store,) = stage.memory.pending
+    with np.errstate(all="ignore"):
+        expected = raw[spots] + added
+    stored = store.values.view(dtype)[:, 0]  # type: ignore[union-attr]  # of elements
+    assert stored.tobytes() == expected.astype(dtype).tobytes()
+
+
+@settings(max_examples=25)
+@given(
+    counts=st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=4),
+    spared=st.integers(-2, 1),
+)
+def test_more_atomics_than_the_most_are_not_judged(
+    counts: list[tuple[int, bool]], spared: int
+) -> None:
+    stage = Stage()
+    total = sum(count for count, _ in counts)
+    done = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared_atomics, "MAX_ATOMICS", total + spared)
+        for count, is_committed in counts:
+            where = stage.bench.memory.data_ptr() + 4 * np.arange(count)
+            values: list[Value] = [
+                Dense(where.reshape(1, 1, count)),
+                Dense(np.ones((1, 1, count), np.int32)),
+            ]
+            kinds = [pointer(integer(32), (count,)), integer(32, (count,))]
+            done += count
+            if done > total + spared:
+                with pytest.raises(NotJudgedError, match="more than"):
+                    add(stage, kinds, values)
+                return
+            add(stage, kinds, values)
+            if is_committed:
+                stage.memory.commit(stage.domain)
+
+
+def add(stage: Stage, kinds: list[Type], values: list[Value]) -> None:
+    """Add to elements, and use no result."""
+    words = {"words": ["add"]}
+    stage.step(
+        build_atomic_rmw, kinds, values, kinds[1], is_read=False, attributes=words
+    )

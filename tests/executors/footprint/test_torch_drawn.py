@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvzero.executors.footprint import torch_writes
+from kvzero.executors.footprint.frame import NotJudgedError
+from kvzero.executors.footprint.torch_writes import stretches_of
 from tests.executors.footprint.test_torch_writes import SIZE, Torch
 
 DTYPES = (
@@ -169,3 +172,130 @@ def test_what_torch_reads_is_named_and_returned(geometry: Geometry, read: Work) 
     assert (found.shape, found.dtype) == (theirs.shape, theirs.dtype)
     memory = here.bench.memory
     assert found.untyped_storage().data_ptr() != memory.untyped_storage().data_ptr()
+
+
+@st.composite
+def indices(draw: st.DrawFn, view: torch.Tensor) -> tuple[Index, ...]:
+    """What stands in brackets: lists that broadcast, masks and slices; few are wrong.
+
+    Shrinks to slices.
+    """
+    found: list[Index] = []
+    shapes = draw(st.sampled_from((((3,), (1,)), ((2, 1), (2,), (2, 2)), ((0,),))))
+    # Where nothing is left to be written, torch does not look at the numbers.
+    wrong = draw(st.sampled_from((0, 0, 0, 0, 0, 1))) if view.numel() else 0
+    while len(found) < 4 and (left := view.shape[sum(map(covered, found)) :]):
+        kind = draw(st.sampled_from(("slice", "list", "mask", "wide mask", "end")))
+        if kind == "end":
+            break
+        if kind == "slice":
+            found.append(slice(None))
+        elif kind == "list":
+            shape = draw(st.sampled_from(shapes))
+            count = int(np.prod(shape)) if left[0] + wrong else 0
+            ids = st.integers(-left[0] - wrong, max(left[0] + wrong, 1) - 1)
+            drawn = draw(st.lists(ids, min_size=count, max_size=count))
+            if wrong and count:
+                drawn[0] = draw(st.sampled_from((left[0], -left[0] - 1)))
+            shape = shape if count else (0,)
+            found.append(torch.tensor(drawn, dtype=torch.int64).view(shape))
+        else:
+            sizes = [*left[: 1 if kind == "mask" else 2]]
+            sizes[-1] += wrong
+            count = int(np.prod(sizes))
+            bits = draw(st.lists(st.booleans(), min_size=count, max_size=count))
+            found.append(torch.tensor(bits, dtype=torch.bool).view(sizes))
+    return tuple(found) or (slice(None),) * bool(view.dim())
+
+
+def covered(index: Index) -> int:
+    """Return how many dimensions an index stands for."""
+    is_mask = isinstance(index, torch.Tensor) and index.dtype == torch.bool
+    return index.dim() if is_mask else 1  # type: ignore[union-attr]  # a tensor then
+
+
+@settings(max_examples=70)
+@given(data=st.data())
+def test_brackets_write_what_torch_writes_on_real_memory(data: st.DataObject) -> None:
+    here = Torch()
+    geometry = data.draw(geometries(), "view")
+    real, watched = (geometry.of(m) for m in (here.real, here.bench.memory))
+    where = data.draw(indices(real), "indices")
+    try:
+        picked = torch.arange(real.numel()).view(real.shape)[where]
+    except (IndexError, RuntimeError) as theirs:
+        with pytest.raises(type(theirs)), here.watched():
+            watched[where] = 0
+        return
+    sizes = [data.draw(st.sampled_from((1, n)), "size") for n in picked.shape]
+    count = int(np.prod(sizes))
+    numbers = st.lists(st.integers(0, 2), min_size=count, max_size=count)
+    drawn = torch.tensor(data.draw(numbers, "values")).view(sizes).to(real.dtype)
+    each = [*zip(picked.reshape(-1).tolist(), drawn.expand(picked.shape).reshape(-1))]
+    values = {at: value.item() for at, value in each}
+    if any(values[at] != value.item() for at, value in each):
+        with pytest.raises(NotJudgedError, match="several values"), here.watched():
+            watched[where] = drawn
+        return
+    real[where] = drawn
+    with here.watched() as watch:
+        watched[where] = drawn
+    assert watch.touched == []
+    assert here.bytes_written() == bytes(here.real.numpy())
+    again = sum(result.again_bytes for result in here.results)
+    assert again == real.element_size() * (len(each) - len(values))
+
+
+@settings(max_examples=30)
+@given(geometry=geometries(), spared=st.integers(-1, 1))
+def test_stretches_of_a_view_are_few_and_no_more_than_the_most(
+    geometry: Geometry, spared: int
+) -> None:
+    view = geometry.of(Torch().bench.memory)
+    write = stretches_of(view)
+    assert write.count == len(write.starts) <= view.numel()
+    assert write.count * write.length_bytes == view.numel() * view.element_size()
+    assert write.count == 1 or not view.is_contiguous() or not view.numel()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch_writes, "MAX_WRITE_STRETCHES", write.count + spared)
+        if spared < 0:
+            with pytest.raises(NotJudgedError, match="stretches in one torch"):
+                stretches_of(view)
+        else:
+            assert (stretches_of(view).starts == write.starts).all()
+
+
+Part = tuple[int, int, int]
+
+
+@settings(max_examples=40)
+@given(
+    works=st.lists(
+        st.lists(st.tuples(st.integers(0, 40), st.integers(0, 6), st.integers(0, 2))),
+        max_size=3,
+    ),
+    cap=st.sampled_from((None, 1, 3)),
+)
+def test_writes_are_settled_in_their_order(
+    works: list[list[Part]], cap: int | None
+) -> None:
+    here = Torch(cap=cap)
+    left = 10**6 if cap is None else cap
+    again = 0
+    for work in works:
+        with here.watched() as watch:
+            for begin, size, value in work:
+                here.bench.memory[begin : begin + size].fill_(value)
+        done = []
+        for part in work:
+            # Every element other than zero, and every stretch of zeros, counts one.
+            left -= part[1] if part[2] else bool(part[1])
+            done += [part] if left >= 0 else []
+        assert len(watch.touched) == len(work) - len(done)
+        for begin, size, value in done:
+            here.real[begin : begin + size].fill_(value)
+        for value, parts in groupby(done, lambda part: part[2]):
+            where = [at for b, size, _ in parts for at in range(b, b + size)]
+            again += len(where) - len({*where}) if not value else 0
+    assert here.bytes_written() == bytes(here.real.numpy())
+    assert sum(result.again_bytes for result in here.results) == again
