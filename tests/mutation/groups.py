@@ -181,6 +181,7 @@ GROUPS = (
             ),
             PropertyTests(
                 (
+                    "executors/footprint/test_affine_drawn.py",
                     "executors/footprint/test_elementwise_drawn.py",
                     "executors/footprint/test_values_drawn.py",
                     "executors/footprint/test_shapes_drawn.py",
@@ -188,6 +189,9 @@ GROUPS = (
                     "executors/footprint/test_combining_drawn.py",
                     "executors/footprint/test_parse_drawn.py",
                     "executors/footprint/test_control_drawn.py",
+                    "executors/footprint/test_evaluate_drawn.py",
+                    "executors/footprint/test_frame_drawn.py",
+                    "executors/footprint/test_promises_exact_drawn.py",
                 )
             ),
             PropertyTests(

@@ -209,10 +209,8 @@ def _shown(value: Scalar, bad: Scalar, row: int, col: int) -> int:
     """Return a value that one program got wrong."""
     if not isinstance(value, np.ndarray) or value.ndim == 2:
         return at_program(value, row, col)
-    whole = np.broadcast_arrays(value, bad)
-    rows, cols = whole[0].shape[:2]
-    at = (min(row, rows - 1), min(col, cols - 1))
-    return int(whole[0][at][whole[1][at]][0])
+    own, its = (part[row, col] for part in np.broadcast_arrays(value, bad))
+    return int(own[its][0])
 
 
 def _lanes_or_base(value: Value) -> Scalar:

@@ -22,8 +22,10 @@ from kvzero.executors.footprint.values import (
 _SIGNED = {"ult": "slt", "ule": "sle", "ugt": "sgt", "uge": "sge"}
 _SAFE = 2**62
 """Differences of numbers below it stay inside 64 bits."""
-_SAFE_SIZE = 8
-"""So do all of types of fewer bytes."""
+_WIDEST = 8
+"""Bytes of the widest type; those of all others do, too."""
+_WITH_HIGH = ("slt", "sle")
+_WITH_CEILING = ("slt", "sge")
 
 
 def compared(predicate: str, x: Affine, y: Affine) -> Tensor | None:
@@ -61,7 +63,7 @@ def _are_exact(predicate: str, x: Affine, y: Affine) -> bool:
     """Return whether lanes compare as signed numbers, and so do their differences."""
     if x.base.dtype == bool or not (x.fits() and y.fits()):
         return False
-    is_narrow = x.base.dtype.itemsize < _SAFE_SIZE
+    is_narrow = x.base.dtype.itemsize != _WIDEST
     if is_narrow and predicate not in _SIGNED:
         return True
     spans = (*x.span(), *y.span())
@@ -88,14 +90,13 @@ def _solved(
     size = shape[dim]
     low: Any = 0
     high: Any = size
-    if predicate == "slt":
-        high = _clipped(_ceiling(distance, step), size)
-    elif predicate == "sle":
-        high = _clipped(_floor(distance, step) + 1, size)
-    elif predicate == "sgt":
-        low = _clipped(_floor(distance, step) + 1, size)
-    elif predicate == "sge":
-        low = _clipped(_ceiling(distance, step), size)
+    if predicate in MIRRORED:
+        is_next = predicate in _WITH_CEILING
+        end = _ceiling(distance, step) if is_next else _floor(distance, step) + 1
+        if predicate in _WITH_HIGH:
+            high = _clipped(end, size)
+        else:
+            low = _clipped(end, size)
     else:
         lane = _floor(distance, step)
         is_lane = (lane * step == distance) & (lane >= 0) & (lane < size)

@@ -153,9 +153,7 @@ class _Parser:
         if op.name == "scf.while":
             pairs = _PAIR.findall(header)
             op.operands = [self._slots[value] for _, value in pairs]
-            types = split_top(split_top(header, " : ")[-1], "->")
-            op.types = parse_types(types[0])
-            op.result_types = parse_types(types[-1])
+            self._read_types(op, header.partition(" : ")[2])
             return [(name, kind) for (name, _), kind in zip(pairs, op.types)]
         header, braces = take_braces(header)
         op.attributes.update(parse_attributes(braces))

@@ -241,9 +241,7 @@ def _report(
         if everywhere[0].ndim < 2:
             seen = int(values)
         else:
-            rows, cols = everywhere[0].shape[:2]
-            at = (min(row, rows - 1), min(col, cols - 1))
-            own, bad = (np.atleast_1d(part[at]) for part in everywhere)
+            own, bad = (np.atleast_1d(part[row, col]) for part in everywhere)
             seen = int(own[bad][0])
         return (
             f"{function}: value={seen}, but must be {rule.format(number)}: the "

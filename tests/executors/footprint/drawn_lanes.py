@@ -175,13 +175,19 @@ class _Tape:
         return Dense(array, self.array(1, own))
 
     def value(
-        self, bits: int, shape: tuple[int, ...], element: str, *, marks: bool
+        self,
+        bits: int,
+        shape: tuple[int, ...],
+        element: str,
+        *,
+        marks: bool,
+        form: str = "",
     ) -> Value:
-        """Return a value of any form."""
+        """Return a value of a form, or of any."""
         if not shape:
             return self.scalar(bits, element, marks=marks)
         forms = ("affine", "dense", "box") if bits == 1 else ("affine", "dense")
-        form = self.pick(forms)
+        form = form or self.pick(forms)
         if form == "box":
             return self.box(shape)
         if form == "affine":
@@ -206,6 +212,7 @@ def values(
     *,
     element: str = "",
     marks: bool = True,
+    form: str = "",
 ) -> st.SearchStrategy[Drawn]:
     """Values of one type in any form that holds them; shrink to zeros.
 
@@ -214,10 +221,11 @@ def values(
         shape: Lanes; none: a scalar.
         element: Name of a float; else it is the integer of so many bits.
         marks: Whether some may be undefined.
+        form: Of lanes: ``"affine"``, ``"dense"`` or ``"box"``; else it is drawn.
     """
 
     def drawn(tape: _Tape) -> Drawn:
-        value = tape.value(bits, shape, element, marks=marks)
+        value = tape.value(bits, shape, element, marks=marks, form=form)
         kind = kind_of(element or f"i{bits}", shape)
         return Drawn(kind, value, *written(value, dtype_of(bits), shape))
 
@@ -245,6 +253,7 @@ def written(
     if isinstance(value, Affine):
         assert value.shape == shape
         assert value.base.dtype == dtype
+        assert all(step.__class__ is int or step.dtype == dtype for step in value.steps)
         return _sum_of_steps(value).astype(dtype), marks
     if isinstance(value, Box):
         assert value.shape == shape

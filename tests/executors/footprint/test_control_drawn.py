@@ -14,12 +14,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvzero.executors.footprint.domain import Scalar
 from kvzero.executors.footprint.values import wrapped
 from tests.executors.footprint.drawn_lanes import (
+    PLACE,
     PROGRAMS,
     Drawn,
     assert_is,
+    dtype_of,
     evaluated,
+    numbers,
     values,
 )
 
@@ -268,3 +272,59 @@ def test_programs_together_do_what_each_does_alone(
         (misstep.kind, misstep.place): misstep.count for misstep in outcome.missteps
     }
     assert found == {name: number for name, number in events.items() if number}
+
+
+@settings(max_examples=60)
+@given(
+    low=numbers(32),
+    high=numbers(32),
+    stride=numbers(32),
+    bits=st.sampled_from((8, 32, 64)),
+    is_unsigned=st.booleans(),
+    offset=st.sampled_from((0, -16)),
+)
+def test_counted_loop_counts_for_each_program_as_a_range_does(
+    low: Scalar,
+    high: Scalar,
+    stride: Scalar,
+    bits: int,
+    is_unsigned: bool,
+    offset: int,
+) -> None:
+    if not is_unsigned:
+        offset //= 2
+    typed = dtype_of(bits).type
+    stride = (stride % 5 - 1).astype(typed)  # one of them is no stride, one goes back
+    bounds = [each.astype(typed) % typed(16) + typed(offset) for each in (low, high)]
+    number = f"i{bits}"
+    word = "unsigned " if is_unsigned else ""
+    lines = [
+        f"%zero = arith.constant 0 : {number}",
+        f"%one = arith.constant 1 : {number}",
+        f"%r:2 = scf.for {word}%i = %a0 to %a1 step %a2 iter_args(%c = %zero, "
+        f"%n = %zero) -> ({number}, {number})  : {number} {{",
+        f"%d = arith.addi %c, %i : {number}",
+        f"%m = arith.addi %n, %one : {number}",
+        f"scf.yield %d, %m : {number}, {number}",
+        "} loc(#at)",
+    ]
+    none = np.zeros(PROGRAMS, bool)
+    whole = [np.broadcast_to(each, PROGRAMS) for each in (*bounds, stride)]
+    given_ = [
+        Drawn(number, value, lanes, none)
+        for value, lanes in zip((*bounds, stride), whole)
+    ]
+    total, turns = (np.zeros(PROGRAMS, dtype_of(bits)) for _ in range(2))
+    for at in np.ndindex(*PROGRAMS):
+        begin, end, by = (int(each[at]) for each in whole)
+        ahead = by % 2**bits if is_unsigned else by
+        seen = [begin + by * turn for turn in range(len(range(begin, end, ahead or 1)))]
+        if ahead <= 0:  # undefined, and taken as a turn for each number
+            seen = [begin + by * turn for turn in range(max(end - begin, 0))]
+        total[at], turns[at] = wrapped(sum(seen), bits), len(seen)
+    outcome = evaluated(lines, given_, "%r#0, %r#1")
+    for value, exact in zip(outcome.values, (total, turns), strict=True):
+        assert_is(value, exact)
+    count = 0 if is_unsigned else int(np.count_nonzero(whole[2] <= 0))
+    found = [(m.kind, m.place, m.count) for m in outcome.missteps]
+    assert found == [("undefined-arithmetic", PLACE, count)] * bool(count)

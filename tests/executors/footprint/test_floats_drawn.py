@@ -19,6 +19,7 @@ from kvzero.executors.footprint.floats import FLOAT_COMPARISONS
 from kvzero.executors.footprint.frame import NotJudgedError
 from kvzero.executors.footprint.ir import FLOAT_BITS
 from tests.executors.footprint.drawn_lanes import (
+    PROGRAMS,
     Drawn,
     assert_is,
     evaluated,
@@ -111,27 +112,25 @@ def _another(data: st.DataObject, element: str, like: Drawn) -> Drawn:
     return data.draw(values(bits, shape, element=element))
 
 
-@settings(max_examples=100)
-@given(
-    data=st.data(),
-    predicate=st.sampled_from(sorted(FLOAT_COMPARISONS)),
-    element=st.sampled_from(KNOWN),
-)
-def test_comparison_is_ordered_or_not_as_it_says(
-    data: st.DataObject, predicate: str, element: str
+@settings(max_examples=60)
+@given(data=st.data(), element=st.sampled_from(KNOWN))
+def test_comparisons_are_ordered_or_not_as_they_say(
+    data: st.DataObject, element: str
 ) -> None:
     x = _drawn(data, element)
     y = _another(data, element, x)
-    line = f"%r = arith.cmpf {predicate}, %a0, %a1 : {x.kind}"
-    outcome = evaluated([line], [x, y], "%r")
+    names = sorted(FLOAT_COMPARISONS)
+    lines = [f"%{name} = arith.cmpf {name}, %a0, %a1 : {x.kind}" for name in names]
+    outcome = evaluated(lines, [x, y], ", ".join(f"%{name}" for name in names))
     left, right = reals(x.lanes, element), reals(y.lanes, element)
     unordered = np.isnan(left) | np.isnan(right)
-    if predicate in ("ord", "uno"):
-        lanes = unordered == (predicate == "uno")
-    else:
-        holds = ORDERED[predicate[1:]](left, right)
-        lanes = np.where(unordered, predicate[0] == "u", holds)
-    assert_is(outcome.values[0], lanes, x.marks | y.marks)
+    for name, value in zip(names, outcome.values, strict=True):
+        if name in ("ord", "uno"):
+            lanes = unordered == (name == "uno")
+        else:
+            holds = ORDERED[name[1:]](left, right)
+            lanes = np.where(unordered, name[0] == "u", holds)
+        assert_is(value, lanes, x.marks | y.marks)
 
 
 def _largest(x: float, y: float) -> float:
@@ -296,6 +295,49 @@ def test_float_is_cut_toward_zero_or_is_not_judged(
     exact = np.array([math.trunc(n) % 2**64 for n in numbers], np.uint64)
     lanes = exact.view(np.int64).astype(f"int{bits}").reshape(x.lanes.shape)
     assert_is(outcome.values[0], lanes)
+
+
+@settings(max_examples=80)
+@given(data=st.data(), element=st.sampled_from(KNOWN))
+def test_constant_is_the_float_that_is_printed(
+    data: st.DataObject, element: str
+) -> None:
+    width = FLOAT_BITS[element]
+    drawn = data.draw(values(width, (4,), element=element, form="dense")).lanes[0, 0]
+    numbers = reals(drawn, element).tolist()
+    unsigned = drawn.view(f"u{width // 8}").tolist()
+    is_hex = data.draw(st.booleans())
+    words = [
+        f"{number:.17e}" if math.isfinite(number) and not is_hex else f"0x{bits:X}"
+        for number, bits in zip(numbers, unsigned)
+    ]
+    lines = [
+        f"%s = arith.constant {words[0]} : {element}",
+        f"%t = arith.constant dense<{words[0]}> : tensor<4x{element}>",
+        f"%u = arith.constant dense<[{', '.join(words)}]> : tensor<4x{element}>",
+    ]
+    scalar, same, each = evaluated(lines, [], "%s, %t, %u").values
+    assert int(scalar) == int(drawn[0])
+    assert_is(same, np.broadcast_to(drawn[0], (*PROGRAMS, 4)))
+    assert_is(each, np.broadcast_to(drawn, (*PROGRAMS, 4)))
+
+
+@settings(max_examples=20)
+@given(number=st.floats(0.5, 1e30) | st.sampled_from((0.0, 1e-40, 65520.0, 1e300)))
+def test_constant_that_no_format_of_ours_holds_is_not_judged(number: float) -> None:
+    lines = [f"%s = arith.constant {number!r} : f8E4M3B11FNUZ"]
+    if number == 0:
+        assert int(evaluated(lines, [], "%s").values[0]) == 0
+        return
+    with pytest.raises(NotJudgedError, match=r"constant .* at drawn\.py:7"):
+        evaluated(lines, [], "%s")
+    lines = [f"%s = arith.constant {number!r} : f16"]
+    if number < 65520:
+        value = evaluated(lines, [], "%s").values[0]
+        assert int(value) == int(np.float16(number).view(np.int16))
+        return
+    with pytest.raises(NotJudgedError, match=r"constant .* at drawn\.py:7"):
+        evaluated(lines, [], "%s")
 
 
 @given(

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,12 +80,19 @@ def meanings(printed: list[Printed]) -> list[Any]:
 def test_types_are_read_as_they_were_printed(kinds: list[Printed], form: str) -> None:
     assert parse_types(form.format(texts(kinds))) == meanings(kinds)
     assert parse_type(f" {kinds[0].text} ") == kinds[0].meaning
-    held = kinds[0].meaning
-    assert held.pointee_bytes == (held.pointee.bytes if held.pointee else 1)
+    for each in kinds:
+        held: Type = each.meaning
+        assert held.bytes == {16: 2, 32: 4, 64: 8}.get(held.bits, 1)
+        to = held.pointee.bits if held.pointee else 8
+        assert held.pointee_bytes == {16: 2, 32: 4, 64: 8}.get(to, 1)
+        assert held.lanes == int(np.prod(held.shape, dtype=np.int64))
+        if held.bits:
+            kind = np.bool_ if held.bits == 1 else f"int{held.bits}"
+            assert held.dtype == np.dtype(kind)
 
 
 WORDS = ("axis", "tt.divisibility", "operandSegmentSizes", "order", "callee")
-QUOTED = ("", "a, b", "x = {y}", "<[(", "loc(")
+QUOTED = ("", "a, b", "x = {y}", "<[(", "loc(", r"a \", (b")
 
 
 @st.composite
@@ -141,7 +149,7 @@ def test_attributes_are_read_as_they_were_printed(
 
 
 pieces = st.recursive(
-    st.sampled_from(("a", "%b#1", '"x, (y"', "c -> d", "1")),
+    st.sampled_from(("a", "%b#1", '"x, (y"', r'"x\", [y"', "c -> d", "1")),
     lambda inner: st.tuples(
         st.sampled_from(("()", "[]", "{}", "<>")), st.lists(inner, max_size=3)
     ).map(lambda drawn: f"f{drawn[0][0]}{', '.join(drawn[1])}{drawn[0][1]}"),
@@ -155,6 +163,8 @@ def test_text_is_split_where_it_was_joined(parts: list[str], separator: str) -> 
     assert split_top(separator.join(f" {part} " for part in parts), separator) == parts
     text = f"g({', '.join(parts)}) tail)"
     assert text[: closing(text, 1)] == text.removesuffix(") tail)")
+    text = f"g({', '.join(parts)} tail"
+    assert closing(text, 1) == len(text) - 1
 
 
 LIBRARY = "/site/triton/language/standard.py"
@@ -307,11 +317,13 @@ def test_results_of_regions_are_of_the_types_they_were_printed_with(
     data: st.DataObject, form: str
 ) -> None:
     kinds = data.draw(type_lists)
+    made = kinds if form == "for" else data.draw(type_lists)
     line = data.draw(st.integers(1, 9999))
-    many = f":{len(kinds)}" if len(kinds) > 1 else ""
+    many = f":{len(made)}" if len(made) > 1 else ""
     carried = ", ".join(f"%c{i} = %a{i}" for i in range(len(kinds)))
     bare = ", ".join(f"%a{i}" for i in range(len(kinds)))
-    listed, loc = f"({texts(kinds)})", f'loc("/home/me/k.py":{line}:0)'
+    taken, listed = f"({texts(kinds)})", f"({texts(made)})"
+    loc = f'loc("/home/me/k.py":{line}:0)'
     start, ends = {
         "if": (f"scf.if %n -> {listed} {{", ["} else {", f"}} {loc}"]),
         "for": (
@@ -319,12 +331,12 @@ def test_results_of_regions_are_of_the_types_they_were_printed_with(
             [f"}} {loc}"],
         ),
         "while": (
-            f"scf.while ({carried}) : {listed} -> {listed} {{",
+            f"scf.while ({carried}) : {taken} -> {listed} {{",
             ["} do {", f"}} {loc}"],
         ),
         "reduce": (
             f'"tt.reduce"({bare}) <{{axis = 1 : i32}}> ({{',
-            [f"}}) : {listed} -> {listed} {loc}"],
+            [f"}}) : {taken} -> {listed} {loc}"],
         ),
     }[form]
     arguments = ", ".join(f"%a{i}: {kind.text}" for i, kind in enumerate(kinds))
@@ -346,8 +358,9 @@ def test_results_of_regions_are_of_the_types_they_were_printed_with(
     count, place = len(kinds), f"k.py:{line}"
     number = kernel.arguments[count]
     assert (op.place, last.place, last.operands) == (place, place, [number])
-    assert op.result_types == meanings(kinds)
-    assert [kernel.types[slot] for slot in op.results] == meanings(kinds)
+    assert op.types == (meanings(kinds) if form in ("while", "reduce") else [])
+    assert op.result_types == meanings(made)
+    assert [kernel.types[slot] for slot in op.results] == meanings(made)
     assert kernel.readers(number) == [
         *([op] if form in ("if", "for") else []),
         *(inner for region in op.regions for inner in region.blocks[0].ops),

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvzero.executors.footprint.domain import Array
-from kvzero.executors.footprint.values import Affine, Dense
+from kvzero.executors.footprint.values import Affine, Dense, undefined_of
 from tests.executors.footprint.drawn_lanes import (
     GRID,
     PLACE,
@@ -48,7 +48,9 @@ class Move(NamedTuple):
 
 
 def _drawn(draw: st.DrawFn, shape: tuple[int, ...]) -> Drawn:
-    return draw(values(draw(st.sampled_from(WIDTHS)), shape))
+    bits = draw(st.sampled_from((1, *WIDTHS)))
+    forms = ("box", "affine", "dense") if bits == 1 else ("affine", "dense")
+    return draw(values(bits, shape, form=draw(st.sampled_from(("dense", *forms)))))
 
 
 def _element(drawn: Drawn) -> str:
@@ -153,7 +155,8 @@ def transpositions(draw: st.DrawFn) -> Move:
 def joins(draw: st.DrawFn) -> Move:
     """Two tensors side by side."""
     shape, bits = draw(st.sampled_from(SHAPES)), draw(st.sampled_from(WIDTHS))
-    x, y = (draw(values(bits, shape)) for _ in range(2))
+    forms = (draw(st.sampled_from(("", "dense"))) for _ in range(2))
+    x, y = (draw(values(bits, shape, form=form)) for form in forms)
     return Move(
         _to("%r0 = tt.join %a0, %a1", x, (*shape, 2)),
         [x, y],
@@ -192,7 +195,7 @@ def kept_bits(draw: st.DrawFn) -> Move:
     return Move(f"%r0 = {name} %a0 : {x.kind} -> {to}", [x], 1, lambda lanes: (lanes,))
 
 
-@settings(max_examples=200)
+@settings(max_examples=300)
 @given(
     splats()
     | unsplats()
@@ -223,8 +226,9 @@ def test_gathered_lanes_are_those_of_their_index(data: st.DataObject) -> None:
     x = data.draw(values(data.draw(st.sampled_from(WIDTHS)), shape))
     size, wanted = shape[axis], (*shape[:axis], rows, *shape[axis + 1 :])
     at = data.draw(values(32, wanted))
-    if data.draw(st.booleans()):  # inside, where an undefined index does no harm
-        at = _inside(at, size, wanted)
+    beyond = data.draw(st.sampled_from((None, (0, 0), (0, 1), (1, 0))))
+    if beyond is not None:  # inside, where an undefined index does no harm, or beside
+        at = _among(at, -beyond[0], size + beyond[1], wanted)
     lines = [
         f"%r = tt.gather %a0[%a1] {{axis = {axis} : i32}} : ({x.kind}, {at.kind}) -> "
         f"{kind_of(_element(x), wanted)}"
@@ -242,12 +246,11 @@ def test_gathered_lanes_are_those_of_their_index(data: st.DataObject) -> None:
         assert_is(outcome.values[0], lanes, marks)
 
 
-def _inside(at: Drawn, size: int, shape: tuple[int, ...]) -> Drawn:
-    value = at.value
-    if isinstance(value, Dense):
-        value = Dense(value.array % size, value.undefined)
-    else:
-        value = Dense(at.lanes % size)
+def _among(at: Drawn, low: int, high: int, shape: tuple[int, ...]) -> Drawn:
+    """Return numbers from one to before another, with the marks of some lanes."""
+    array = at.value.array if isinstance(at.value, Dense) else at.lanes
+    number = array.dtype.type
+    value = Dense(array % number(high - low) + number(low), undefined_of(at.value))
     return Drawn(at.kind, value, *written(value, at.lanes.dtype, shape))
 
 

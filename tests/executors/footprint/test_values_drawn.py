@@ -63,6 +63,10 @@ def test_parts_of_a_grid_hold_each_program_once(
             assert own.dtype == np.int32
             assert own.ndim in (0, 2)
             np.broadcast_to(own, domain.shape)
+    # Parts are as wide as they may be, then as high.
+    width = min(x, programs)
+    height = programs // width
+    assert len(domains) == -(-x // width) * -(-y * z // height)
     if programs >= x * y * z:
         (domain,) = domains
         # Neighbours in z are neighbours in rows, and x runs along columns.
