@@ -106,6 +106,11 @@ class Launch:
     target: str = ""
     constants: tuple[tuple[str, object], ...] = ()
 
+    @property
+    def is_of_warmup(self) -> bool:
+        """Return whether it was made before the first call."""
+        return self.call == WARMUP_CALL
+
 
 @dataclass(frozen=True, slots=True)
 class Raised:

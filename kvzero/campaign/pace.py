@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from kvzero.observation import WARMUP_CALL, Observation
+from kvzero.observation import Observation
 
 
 def launches_to_the_byte(seen: Observation) -> int:
     """Return how many launches were checked whole, the bytes of their call included."""
     return sum(
-        launch.call == WARMUP_CALL
+        launch.is_of_warmup
         or (launch.call < len(seen.calls) and seen.calls[launch.call].bytes_judged)
         for launch in seen.launches
     )

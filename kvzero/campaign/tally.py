@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from kvzero.campaign.judging import Judged
 from kvzero.campaign.known import Known
-from kvzero.observation import WARMUP_CALL, CallObservation, Launch
+from kvzero.observation import CallObservation, Launch
 from kvzero.properties.registry import BYTE_PROPERTIES
 from kvzero.properties.verdict import Identity, NotJudged, Violation
 
@@ -82,7 +82,7 @@ class Tally:
         self.environments[seen.executor, seen.semantics, seen.environment] += 1
         self.launches += len(seen.launches)
         for launch in seen.launches:
-            if launch.call != WARMUP_CALL:
+            if not launch.is_of_warmup:
                 self.programs += launch.shape.programs
                 self.largest = max(
                     self.largest or launch, launch, key=lambda seen: seen.shape.programs

@@ -131,7 +131,7 @@ def view_bytes(view: View) -> ViewBytes:
     sides = [
         (size, stride)
         for dim, (size, stride) in enumerate(zip(view.shape, strides))
-        if dim != view.block_dim and size > 1
+        if dim != view.block_dim
     ]
     if step <= 0:
         # One block, whose stride may be any number: nothing lies outside it.

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from kvzero.case import Case
 from kvzero.limits import LIMITS, LaunchLimit, broken_limits
-from kvzero.observation import WARMUP_CALL, Launch, Observation
-from kvzero.properties.verdict import Result, Violation, settle
+from kvzero.observation import Launch, Observation
+from kvzero.properties.verdict import Kind, Result, Violation, settle
 from kvzero.properties.wording import call_text, counted, launch_text
 
 NAME = "launches_fit_the_platform"
@@ -48,7 +48,7 @@ def _beyond(case: Case, launch: Launch, limit: LaunchLimit) -> Violation:
         f"grid ({grid}) of {launch.kernel}, but must fit {limit.name} "
         f"({limit.rule}): {_MEETS[limit.effect]}"
     )
-    kind = "cost" if limit.effect == "cost" else "fault"
+    kind: Kind = "cost" if limit.effect == "cost" else "fault"
     return _violation(case, launch, kind, limit.name, headline, limit.source)
 
 
@@ -62,9 +62,9 @@ def _failed_otherwise(case: Case, launches: tuple[Launch, ...]) -> Iterator[Viol
 
 
 def _violation(
-    case: Case, launch: Launch, kind: str, what: str, headline: str, source: str
+    case: Case, launch: Launch, kind: Kind, what: str, headline: str, source: str
 ) -> Violation:
-    call = None if launch.call == WARMUP_CALL else launch.call
+    call = None if launch.is_of_warmup else launch.call
     made = "[warm-up]" if call is None else call_text(case, call)
     shape = launch.shape
     details = (
@@ -77,7 +77,7 @@ def _violation(
     )
     return Violation(
         NAME,
-        "cost" if kind == "cost" else "fault",
+        kind,
         what,
         f"{headline} {made}",
         launch.place,

@@ -31,7 +31,7 @@ def _last_warm_call(observation: Observation) -> int:
     if observation.has_warmup:
         return WARMUP_CALL
     return min(
-        (run.call for run in observation.launches if run.call != WARMUP_CALL),
+        (run.call for run in observation.launches if not run.is_of_warmup),
         default=WARMUP_CALL,
     )
 

@@ -232,7 +232,9 @@ GROUPS = (
                     "properties/test_contracts.py",
                     "properties/test_judging.py",
                     "properties/test_words.py",
-                )
+                    "properties/test_covering.py",
+                ),
+                examples=300,
             ),
             Fuzzing(cases=60, strict_cost=True),
             *OTHERS,

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from kvzero.executors.interpreter import mend_interpreter
 from kvzero.zeroer import KVBlockZeroer, chunks, plan
 from kvzero.zeroer.chunks import CHUNK_BYTES, LINE_BYTES, MORE_BYTES, ROW_FIELDS
 from kvzero.zeroer.kernels import zero_chunks
@@ -117,6 +118,7 @@ def check_an_id_outside_a_cache_of_huge_pages() -> None:
 
 
 if __name__ == "__main__":
+    mend_interpreter()
     for seed in range(50):
         check(random.Random(seed))
     check_ids_outside_the_cache()

@@ -155,6 +155,7 @@ def _check_dim(
 
 def _no_multiple(values: Scalar, number: int) -> Scalar:
     """Return which values are no multiples of a number, mostly a power of two."""
+    values = _holding(values, number)
     if number & (number - 1):
         return values % values.dtype.type(number) != 0
     return values & values.dtype.type(number - 1) != 0
@@ -172,7 +173,13 @@ def _affine_keeps(value: Affine, name: str, dim: int, number: int, unit: int) ->
     others = [s for d, s in enumerate(value.steps) if d != dim or s != unit]
     if any(s % number for s in others):
         return False
-    return not np.any(value.base % value.base.dtype.type(number))
+    return not np.any(_no_multiple(value.base, number))
+
+
+def _holding(values: Scalar, number: int) -> Scalar:
+    """Return values of a type that holds a number, too."""
+    is_narrow = number.bit_length() >= 8 * values.dtype.itemsize
+    return values.astype(np.int64) if is_narrow else values
 
 
 def _divisibility_broken(lanes: Array, dim: int, number: int, unit: int) -> Array:
@@ -181,7 +188,7 @@ def _divisibility_broken(lanes: Array, dim: int, number: int, unit: int) -> Arra
     ahead, behind = _neighbours(lanes, dim)
     starts = ahead != behind + lanes.dtype.type(unit)
     _part(first, dim, 1)[...] = starts
-    broken: Array = first & (lanes % lanes.dtype.type(number) != 0)
+    broken: Array = first & _no_multiple(lanes, number)
     return broken
 
 

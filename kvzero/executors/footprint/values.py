@@ -170,7 +170,7 @@ def where(condition: Scalar, first: Scalar, second: Scalar) -> Scalar:
     if not isinstance(condition, np.ndarray):
         return first if condition else second
     result: Any = np.where(condition, first, second)
-    return result[()] if result.ndim == 0 else result
+    return result[()]
 
 
 def wrapped(value: int, bits: int) -> int:

@@ -5,7 +5,7 @@ from itertools import groupby
 from xml.etree.ElementTree import Element
 
 from kvzero.casefile import case_file_text
-from kvzero.observation import WARMUP_CALL, Launch, Observation
+from kvzero.observation import Launch, Observation
 from kvzero.properties.wording import counted, launch_text
 from kvzero.report.facts import ReportedFinding
 from kvzero.report.html.elements import breakable, command, el, heading, table, terms
@@ -161,7 +161,7 @@ def _times(row: tuple[str, ...], count: int) -> tuple[str, ...]:
 
 
 def _launch_row(launch: Launch) -> tuple[str, ...]:
-    call = "warm-up" if launch.call == WARMUP_CALL else f"{launch.call + 1}"
+    call = "warm-up" if launch.is_of_warmup else f"{launch.call + 1}"
     fate = f"{launch.fate}: {launch.limit}" if launch.limit else launch.fate
     return (
         f"{launch_text(launch)} at {launch.place}",

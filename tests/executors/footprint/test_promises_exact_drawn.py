@@ -34,7 +34,7 @@ RULES = {
     CONTIGUITY: ("tl.max_contiguous", "contiguous in groups of"),
     CONSTANCY: ("tl.max_constancy", "constant in groups of"),
 }
-any_number = st.sampled_from((1, 2, 3, 4, 6, 8, 16))
+any_number = st.sampled_from((1, 2, 3, 4, 6, 8, 16, 128, 200, 2**20))
 
 
 @st.composite

@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 
 from kvzero.executors.footprint import torch_writes
 from kvzero.executors.footprint.frame import NotJudgedError
-from kvzero.executors.footprint.torch_writes import stretches_of
+from kvzero.executors.footprint.torch_writes import (
+    _in_range,
+    _picked_shape,
+    stretches_of,
+)
 from tests.executors.footprint.test_torch_writes import SIZE, Torch
 
 DTYPES = (
@@ -244,6 +248,21 @@ def test_brackets_write_what_torch_writes_on_real_memory(data: st.DataObject) ->
     assert here.bytes_written() == bytes(here.real.numpy())
     again = sum(result.again_bytes for result in here.results)
     assert again == real.element_size() * (len(each) - len(values))
+
+
+@given(data=st.data())
+def test_what_brackets_pick_has_the_shape_that_torch_gives_it(
+    data: st.DataObject,
+) -> None:
+    sizes = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=4), "shape")
+    view = torch.zeros(sizes)
+    where = data.draw(indices(view), "indices")
+    try:
+        theirs = view[where].shape
+    except (IndexError, RuntimeError):
+        return
+    picking = [None if isinstance(each, slice) else each for each in where]
+    assert _picked_shape(view, _in_range(view, picking)) == [*theirs]
 
 
 @settings(max_examples=30)
