@@ -14,6 +14,7 @@ from kvzero.observation import (
     ByteSpan,
     CallObservation,
     Launch,
+    Misstep,
     Observation,
     Queued,
     Raised,
@@ -25,6 +26,7 @@ from kvzero.properties.bytes_are_stored_once import bytes_are_stored_once
 from kvzero.properties.bytes_seen import byte_violations
 from kvzero.properties.calls_together import together_violations
 from kvzero.properties.location import locate
+from kvzero.properties.missteps_seen import misstep_violations
 from kvzero.properties.verdict import Broken, Violation
 from kvzero.properties.wording import (
     arrival_text,
@@ -259,3 +261,20 @@ def test_bytes_stored_again_are_told_with_their_numbers(
     named = numbers(violation.claim.partition("[")[0])
     assert named[0] == 60_000
     assert len(named) == (2 if again_allowed(case, case.calls[index]) else 1)
+
+
+@given(cases(), st.integers(1, 3) | st.integers(1, 9999), st.booleans())
+def test_a_misstep_is_told_with_its_program_and_how_many_more(
+    case: Case, count: int, is_asked: bool
+) -> None:
+    step = Misstep("race", "a race", "k.py:7", (3, 2, 1), count)
+    call = CallObservation(missteps=(step,))
+    seen = Observation("s", "footprint", "TTIR", "cuda:90", (call,) * len(case.calls))
+    kinds = ("race", "other") if is_asked else ("other",)
+    found = list(misstep_violations("p", kinds, case, seen))
+    assert len(found) == len(case.calls) * is_asked
+    for index, violation in enumerate(found):
+        others = f", and {count - 1:,} more" if count > 1 else ""
+        where = f"program (3, 2, 1){others} at k.py:7"
+        assert violation.details == (("where", where),)
+        assert (violation.what, violation.call) == ("race", index)
