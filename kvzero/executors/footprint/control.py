@@ -311,7 +311,7 @@ def _report_stride(frame: Frame, op: Op, stride: Scalar) -> None:
 
 
 def trip_counts(
-    low: Scalar, high: Scalar, stride: Scalar, *, is_unsigned: bool = False
+    low: Scalar, high: Scalar, stride: Scalar, *, is_unsigned: bool
 ) -> Scalar:
     """Return how often each program runs the body; bounds lie less than 2**63 apart."""
     if is_unsigned:

@@ -102,9 +102,10 @@ class _Parser:
         label = _BLOCK_LABEL.match(line)
         if label is None:
             return
-        if len(region.blocks) > 1 or region.blocks[0].ops or region.blocks[0].label:
-            region.blocks.append(Block(label[1]))
         block = region.blocks[-1]
+        if block.ops:  # it has ended: none is without an operation
+            block = Block("")
+            region.blocks.append(block)
         block.label = label[1]
         for argument in split_top(label[2].strip()[1:-1]):
             name, _, kind = argument.partition(":")

@@ -157,8 +157,8 @@ def _logical_shift_is_arithmetic() -> Planted:
 def _loop_stops_early() -> Planted:
     original = control.trip_counts
 
-    def fewer(*arguments: Any) -> Any:
-        return np.maximum(original(*arguments) - 1, 0)
+    def fewer(*bounds: Any, is_unsigned: bool) -> Any:
+        return np.maximum(original(*bounds, is_unsigned=is_unsigned) - 1, 0)
 
     return patch.object(control, "trip_counts", fewer)
 

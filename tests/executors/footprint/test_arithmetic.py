@@ -144,6 +144,25 @@ def test_shift_by_its_width_or_more_is_trapped(
     assert bool(trap(typed(1, bits), right)) == (as_unsigned(right, bits) >= bits)
 
 
+@pytest.mark.parametrize("name", sorted(SHIFTS))
+@given(
+    less=st.integers(-1, 1),
+    bits=st.sampled_from((8, 16, 32, 64)),
+    amounts=st.lists(st.integers(0, 7), max_size=3),
+)
+def test_shifts_of_which_one_is_as_wide_as_the_type_are_looked_at(
+    name: str, less: int, bits: int, amounts: list[int]
+) -> None:
+    rule = BINARY[name]
+    assert rule.trap is not None
+    assert rule.suspects is not None
+    right = np.array([*amounts, bits - less], f"int{bits}")
+    is_wide = [amount >= bits for amount in right.tolist()]
+    assert rule.suspects(right).tolist() == is_wide
+    assert rule.trap(np.ones_like(right), right).tolist() == is_wide
+    assert [bool(rule.suspects(each)) for each in right] == is_wide
+
+
 @pytest.mark.parametrize("predicate", sorted(COMPARISONS))
 @given(x=operands, y=operands, bits=st.sampled_from(WIDTHS))
 def test_comparison_orders_by_its_signedness(

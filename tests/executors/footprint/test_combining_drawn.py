@@ -6,15 +6,18 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvzero.executors.footprint.domain import Array
-from kvzero.executors.footprint.values import wrapped
+from kvzero.executors.footprint.frame import NotJudgedError
+from kvzero.executors.footprint.values import Dense, wrapped
 from tests.executors.footprint.drawn_lanes import (
     PROGRAMS,
     Drawn,
     assert_is,
+    dtype_of,
     evaluated,
     kind_of,
     values,
@@ -216,3 +219,44 @@ def test_scan_combines_all_lanes_up_to_each(drawn: Combined, is_reversed: bool) 
         turned = np.flip(each.marks, axis) if is_reversed else each.marks
         marks = np.maximum.accumulate(turned, axis)
         assert_is(value, lanes, np.flip(marks, axis) if is_reversed else marks)
+
+
+@settings(max_examples=30)
+@given(
+    combinations(),
+    st.sampled_from((("tt.reduce", ""), ("tt.scan", ", reverse = false"))),
+    st.integers(0, 3),
+)
+def test_function_that_is_not_known_to_be_associative_is_refused_wherever_it_stands(
+    drawn: Combined, form: tuple[str, str], at: int
+) -> None:
+    name, extra = form
+    body = list(drawn.rule.body)
+    body.insert(len(body) - at % (len(body) + 1), "%o = math.absi %x0 : T")
+    drawn = drawn._replace(rule=drawn.rule._replace(body=tuple(body)))
+    lines = drawn.lines(name, drawn.shape, extra)
+    with pytest.raises(NotJudgedError, match=f"{name} by math.absi"):
+        evaluated(lines, drawn.given, drawn.returned())
+
+
+@settings(max_examples=30)
+@given(
+    name=st.sampled_from(ABSORBING),
+    bits=st.sampled_from((8, 32, 64)),
+    turned=st.booleans(),
+    marked=st.integers(0, 3),
+    fixed=st.integers(0, 3),
+)
+def test_undefined_lane_makes_a_known_reduction_undefined_whatever_the_others_hold(
+    name: str, bits: int, turned: bool, marked: int, fixed: int
+) -> None:
+    rule = _single(name, is_turned=turned, is_known=True)
+    # One lane alone settles an exact result: zero of a product, all bits of a union.
+    lanes = np.full((*PROGRAMS, 4), 5, dtype_of(bits))
+    lanes[..., fixed] = -1 if name == "arith.ori" else 0
+    marks = np.zeros(lanes.shape, bool)
+    marks[0, :, marked] = True
+    given_ = Drawn(kind_of(f"i{bits}", (4,)), Dense(lanes, marks), lanes, marks)
+    drawn = Combined(rule, bits, (4,), 0, [given_])
+    (value,) = evaluated(drawn.lines("tt.reduce", ()), [given_], "%z").values
+    assert_is(value, lanes[..., fixed], np.asarray(marks.any(axis=-1)))

@@ -328,3 +328,38 @@ def test_counted_loop_counts_for_each_program_as_a_range_does(
     count = 0 if is_unsigned else int(np.count_nonzero(whole[2] <= 0))
     found = [(m.kind, m.place, m.count) for m in outcome.missteps]
     assert found == [("undefined-arithmetic", PLACE, count)] * bool(count)
+
+
+@settings(max_examples=20)
+@given(
+    holds=st.booleans(),
+    part=st.sampled_from(((), (1, 1), (3, 1), (1, 2), (3, 2))),
+    ways=st.tuples(*[values(32)] * 2),
+    is_branch=st.booleans(),
+)
+def test_condition_that_all_programs_agree_on_sends_them_one_way(
+    holds: bool, part: tuple[int, ...], ways: tuple[Drawn, Drawn], is_branch: bool
+) -> None:
+    agreed = np.bool_(holds) if not part else np.full(part, holds)
+    none = np.zeros(PROGRAMS, bool)
+    flag = Drawn("i1", agreed, np.broadcast_to(agreed, PROGRAMS), none)
+    lines = [
+        "%r = scf.if %a0 -> (i32) {",
+        "scf.yield %a1 : i32",
+        "} else {",
+        "scf.yield %a2 : i32",
+        "} loc(#at)",
+        "tt.return %r : i32",
+    ]
+    if is_branch:
+        lines = [
+            "cf.cond_br %a0, ^bb1, ^bb2",
+            "^bb1:",
+            "tt.return %a1 : i32",
+            "^bb2:",
+            "tt.return %a2 : i32",
+        ]
+    outcome = evaluated(lines, [flag, *ways])
+    chosen = ways[0 if holds else 1]
+    assert_is(outcome.values[0], chosen.lanes, chosen.marks)
+    assert outcome.missteps == ()

@@ -329,3 +329,58 @@ def test_masks_of_small_lanes_are_boxes(
     ]
     outcome = evaluated(lines, [x, y, z], "%r, %s, %t")
     assert {value.__class__ for value in outcome.values} == {Box}
+
+
+@st.composite
+def boxes(draw: st.DrawFn, shape: tuple[int, ...], *, has_own: bool) -> Drawn:
+    """Boxes around the middle; shrink to the half before it.
+
+    Args:
+        draw: Hypothesis's.
+        shape: Lanes.
+        has_own: Whether programs have bounds of their own; else they are numbers.
+    """
+    ends: list[list[Any]] = [[], []]
+    for size in shape:
+        half = size // 2
+        for bounds, least in zip(ends, (0, size - half)):
+            if has_own:
+                more = draw(numbers(8)) % np.int8(half + 1)
+                bounds.append(more.astype(np.int64) + least)
+            else:
+                bounds.append(draw(st.integers(least, least + half)))
+    value = Box(tuple(ends[0]), tuple(ends[1]), shape)
+    return Drawn(kind_of("i1", shape), value, *written(value, np.dtype(bool), shape))
+
+
+@settings(max_examples=60)
+@given(data=st.data(), shape=st.sampled_from(((8,), (6, 3))))
+def test_boxes_meet_in_a_box(data: st.DataObject, shape: tuple[int, ...]) -> None:
+    owners = st.sampled_from((False, False, True))
+    x, y = (data.draw(boxes(shape, has_own=data.draw(owners))) for _ in range(2))
+    (met,) = evaluated([f"%r = arith.andi %a0, %a1 : {x.kind}"], [x, y], "%r").values
+    assert met.__class__ is Box
+    assert_is(met, x.lanes & y.lanes)
+
+
+@settings(max_examples=30)
+@given(
+    low=st.integers(0, 3),
+    steps=st.tuples(st.integers(-9, 9), st.integers(-9, 9)),
+    more=st.sampled_from((0, -1)),
+)
+def test_lanes_from_zero_on_stay_affine_where_they_are_widened_without_a_sign(
+    low: int, steps: tuple[int, int], more: int
+) -> None:
+    shape = (4, 2)
+    base = low * 2 + more - sum(min(s, 0) * (n - 1) for s, n in zip(steps, shape))
+    value = Affine(np.int32(base), steps, shape)
+    lanes, marks = written(value, np.dtype(np.int32), shape)
+    narrow, wide = kind_of("i32", shape), kind_of("i64", shape)
+    drawn = Drawn(narrow, value, lanes, marks)
+    line = f"%r = arith.extui %a0 : {narrow} to {wide}"
+    (found,) = evaluated([line], [drawn], "%r").values
+    is_affine = value.is_splat or int(lanes.min()) >= 0
+    assert (found.__class__ is Affine) == is_affine
+    exact = numbers_of(np.ascontiguousarray(lanes), signed=False)
+    assert_is(found, lanes_from(exact, lanes, 64))

@@ -243,3 +243,35 @@ def check_races(launch: Launch, log: MisstepLog) -> None:
             assert (misstep.program, misstep.count) == (racing[0], count)
             assert misstep.kind == "race"
         assert 0 < misstep.count <= count
+
+
+@settings(max_examples=40)
+@given(
+    data=st.data(),
+    size=st.sampled_from((1, 2, 4)),
+    programs=st.integers(2, 5),
+    lanes=st.sampled_from((1, 3)),
+)
+def test_race_is_told_of_the_first_program_whose_own_spot_another_stores(
+    data: st.DataObject, size: int, programs: int, lanes: int
+) -> None:
+    stage = Stage((programs, 1, 1))
+    stage.memory.keeps_loads = True
+    loaded, storing = data.draw(st.permutations(range(programs)), "programs")[:2]
+    begin = stage.bench.memory.data_ptr()
+    spots = begin + np.arange(programs * lanes).reshape(1, programs, lanes) * size
+    hit = spots[0, loaded, data.draw(st.integers(0, lanes - 1), "lane")]
+    element, wide = integer(8 * size), integer(8 * size, (lanes,))
+    stage.step(build_load, [pointer(element, (lanes,))], [Dense(spots)], wide)
+    is_storing = np.arange(programs)[None, :] == storing
+    stage.step(
+        build_store,
+        [pointer(element), element, integer(1)],
+        [np.full((1, 1), hit), np.dtype(f"i{size}").type(0), is_storing],
+    )
+    stage.memory.commit(stage.domain)
+    log = MisstepLog()
+    find_races(stage.memory, log)
+    (race,) = log.missteps()
+    assert (race.program, race.count) == ((loaded, 0, 0), 1)
+    assert f"program ({storing}, 0, 0)" in race.text

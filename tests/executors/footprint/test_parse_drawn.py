@@ -376,3 +376,47 @@ def test_results_of_regions_are_of_the_types_they_were_printed_with(
     assert len(op.regions) == len(ends)
     if form == "reduce":
         assert op.attributes == {"axis": 1}
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_blocks_and_branches_are_read_as_they_were_printed(data: st.DataObject) -> None:
+    carried = data.draw(st.lists(st.integers(0, 2), min_size=1, max_size=4), "carried")
+    labels = [f"^bb{at + 1}" for at in range(len(carried))]
+    passes = dict(zip(labels, carried))
+    lines, expected = [], []
+    for at in range(len(carried) + 1):
+        if at:
+            own = ", ".join(
+                f"%b{at}_{i}: i32 loc(#loc0)" for i in range(carried[at - 1])
+            )
+            preds = data.draw(st.sampled_from(("", "  // pred: ^bb0")), "comment")
+            lines.append(f"{labels[at - 1]}{f'({own})' if own else ''}:{preds}")
+        to = data.draw(st.lists(st.sampled_from(labels), min_size=1, max_size=2), "to")
+        printed = ", ".join(
+            f"{label}({', '.join(['%n'] * passes[label])}"
+            f" : {', '.join(['i32'] * passes[label])})"
+            if passes[label]
+            else label
+            for label in to
+        )
+        name = "cf.br" if len(to) == 1 else "cf.cond_br %f,"
+        lines.append(f"{name} {printed} loc(#loc0)")
+        expected.append([(label, [0] * passes[label]) for label in to])
+    text = "\n".join(
+        [
+            "tt.func public @k(%n: i32, %f: i1) {",
+            *lines,
+            "} loc(#loc0)",
+            '#loc0 = loc("/home/me/k.py":1:0)',
+        ]
+    )
+    kernel = parse_module(text).functions["k"]
+    first, *others = kernel.body.blocks
+    assert (first.label, first.arguments) == ("", [])
+    assert [block.label for block in others] == labels
+    assert [len(block.arguments) for block in others] == carried
+    for block, successors in zip(kernel.body.blocks, expected, strict=True):
+        (end,) = block.ops
+        assert end.successors == successors
+        assert end.operands == [1] * (len(successors) - 1)

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from kvzero.executors.footprint.arithmetic import COMPARISONS
 from kvzero.executors.footprint.domain import Array
 from kvzero.executors.footprint.promises import CONSTANCY, CONTIGUITY, DIVISIBILITY
-from kvzero.executors.footprint.values import MAX_DENSE_ELEMENTS, Affine, Dense
+from kvzero.executors.footprint.values import (
+    MAX_DENSE_ELEMENTS,
+    Affine,
+    Dense,
+    Partial,
+)
 from kvzero.observation import Misstep
 from tests.executors.footprint.drawn_lanes import (
     PLACE,
@@ -139,6 +144,49 @@ def test_promise_is_false_where_a_lane_breaks_it(
         bad,
         lambda seen: f"{word}: value={seen}, but must be {rule} {texts[0]}: ",
     )
+
+
+@settings(max_examples=60)
+@given(data=st.data(), kind=kinds(), number=any_number)
+def test_multiple_of_a_number_is_asked_of_a_scalar_of_every_program(
+    data: st.DataObject, kind: tuple[int, str, int], number: int
+) -> None:
+    bits, element, unit = kind
+    drawn = data.draw(values(bits), "value")
+    if data.draw(st.booleans(), "mostly multiples"):
+        array = (drawn.lanes.astype(np.int64) % 7 - 3) * number
+        drawn = drawn._replace(lanes=array.astype(drawn.lanes.dtype))
+        held = Partial(drawn.lanes, drawn.marks) if drawn.marks.any() else drawn.lanes
+        drawn = drawn._replace(value=held)
+    line = f"%r = tt.bitcast %a0 {{{DIVISIBILITY} = {number} : i32}}"
+    outcome = evaluated(
+        [f"{line} : {element} -> {element}"], [drawn._replace(kind=element)], "%r"
+    )
+    bad = list(bad_lanes(DIVISIBILITY, drawn, 0, number, unit))
+    assert_told(
+        outcome.missteps,
+        bad,
+        lambda seen: f"tl.multiple_of: value={seen}, but must be a multiple of ",
+    )
+
+
+@settings(max_examples=20)
+@given(
+    data=st.data(),
+    shape=st.sampled_from(((8,), (4, 3))),
+    name=st.sampled_from((DIVISIBILITY, CONTIGUITY, CONSTANCY)),
+    number=any_number,
+)
+def test_masks_are_promised_nothing(
+    data: st.DataObject, shape: tuple[int, ...], name: str, number: int
+) -> None:
+    mask = data.draw(values(1, shape), "mask")
+    made = ", ".join([str(number)] * len(shape))
+    line = (
+        f"%r = tt.bitcast %a0 {{{name} = dense<[{made}]> : tensor<{len(shape)}xi32>}}"
+    )
+    outcome = evaluated([f"{line} : {mask.kind} -> {mask.kind}"], [mask], "%r")
+    assert outcome.missteps == ()
 
 
 @settings(max_examples=40)

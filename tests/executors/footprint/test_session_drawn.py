@@ -9,6 +9,7 @@ from kvzero.case import Case, Placement
 from kvzero.errors import InternalError
 from kvzero.executors.footprint.session import FootprintSession
 from kvzero.layout import Allocation, Layout, Run
+from kvzero.memory import ALIGNMENT_BYTES, place
 from kvzero.poison import poison_at
 from kvzero.subjects.protocol import Contract, MadeSubject
 from kvzero.subjects.registry import find_subject
@@ -115,3 +116,18 @@ def test_session_that_lost_sight_of_bytes_says_so_until_its_end(
     for graph in (session.capture, lambda: session.replay(block)):
         with pytest.raises(InternalError, match="no graphs"):
             graph()
+
+
+@settings(max_examples=30)
+@given(more=st.integers(-35, 35))
+def test_memory_moves_before_where_it_lay_if_there_is_room_else_behind(
+    more: int,
+) -> None:
+    # From no room at all, through just enough, to twice as much.
+    length = place(Case(LAYOUT, ())).total_bytes
+    base = max(length + more * ALIGNMENT_BYTES, 0)
+    session = FootprintSession(SUBJECT, Case(LAYOUT, (), placement=Placement(base)))
+    end = place(session.case).total_bytes
+    session.move()
+    moved = session.case.placement.base_bytes
+    assert moved == (0 if end - base <= base else end)

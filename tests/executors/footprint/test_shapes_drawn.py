@@ -20,8 +20,10 @@ from tests.executors.footprint.drawn_lanes import (
     SHAPES,
     Drawn,
     assert_is,
+    dtype_of,
     evaluated,
     kind_of,
+    numbers,
     values,
     written,
 )
@@ -217,6 +219,24 @@ def test_marks_move_as_the_lanes_do(move: Move) -> None:
         assert_is(value, own, own_marks)
 
 
+@settings(max_examples=30)
+@given(
+    data=st.data(),
+    bits=st.sampled_from((8, 32, 64)),
+    steps=st.tuples(st.integers(-9, 9), st.integers(-99, 99)),
+)
+def test_halves_of_affine_lanes_are_affine(
+    data: st.DataObject, bits: int, steps: tuple[int, int]
+) -> None:
+    value = Affine(data.draw(numbers(bits)), steps, (4, 2))
+    lanes, marks = written(value, dtype_of(bits), (4, 2))
+    pairs = Drawn(kind_of(f"i{bits}", (4, 2)), value, lanes, marks)
+    line = _to("%r0, %r1 = tt.split %a0", pairs, (4,))
+    for half, found in enumerate(evaluated([line], [pairs], "%r0, %r1").values):
+        assert found.__class__ is Affine
+        assert_is(found, lanes[..., half])
+
+
 @settings(max_examples=60)
 @given(data=st.data())
 def test_gathered_lanes_are_those_of_their_index(data: st.DataObject) -> None:
@@ -306,4 +326,20 @@ def test_constants_are_read_as_they_are_printed(data: st.DataObject, bits: int) 
     whole = (one, np.full((4, 2), one), square.reshape(4), square)
     for value, lanes in zip(found, whole):
         own = np.asarray(lanes, dtype)
+        assert_is(value, np.broadcast_to(own, (*PROGRAMS, *own.shape)))
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(st.sampled_from(("0", "1", "-1", "true", "false")), min_size=4, max_size=4)
+)
+def test_bits_are_read_from_numbers_as_from_words(words: list[str]) -> None:
+    lines = [
+        f"%s = arith.constant {words[0]} : i1",
+        f"%t = arith.constant dense<{words[0]}> : tensor<4xi1>",
+        f"%u = arith.constant dense<[{', '.join(words)}]> : tensor<4xi1>",
+    ]
+    four = np.array([word not in ("0", "false") for word in words])
+    found = evaluated(lines, [], "%s, %t, %u").values
+    for value, own in zip(found, (four[0], four[[0] * 4], four), strict=True):
         assert_is(value, np.broadcast_to(own, (*PROGRAMS, *own.shape)))

@@ -318,3 +318,20 @@ def test_writes_are_settled_in_their_order(
             again += len(where) - len({*where}) if not value else 0
     assert here.bytes_written() == bytes(here.real.numpy())
     assert sum(result.again_bytes for result in here.results) == again
+
+
+@settings(max_examples=20)
+@given(size=st.integers(1, 4), more=st.integers(0, 2), beyond=st.sampled_from((0, 1)))
+def test_index_counts_from_either_end_and_no_further(
+    size: int, more: int, beyond: int
+) -> None:
+    view = torch.zeros(size, 2)
+    inside = torch.arange(more) % size
+    for last in (size - 1 + beyond, -size - beyond):
+        index = torch.cat([inside, torch.tensor([last])])
+        if beyond:
+            with pytest.raises(IndexError, match=f"index {last} is out of bounds"):
+                _in_range(view, [index])
+        else:
+            (found,) = _in_range(view, [index]).values()
+            assert found.tolist() == [at % size for at in index.tolist()]

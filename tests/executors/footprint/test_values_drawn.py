@@ -201,3 +201,30 @@ def test_lanes_of_several_programs_are_refused_where_they_are_too_many(
             check_size(*shapes)
     else:
         check_size(*shapes)
+
+
+@st.composite
+def cut_rectangles(draw: st.DrawFn) -> tuple[tuple[int, int], list[Array]]:
+    """Few rows and columns, cut in two along either; shrink to a row of two."""
+    along, across = draw(st.integers(2, 3)), draw(st.integers(1, 3))
+    first = np.arange(along) < draw(st.integers(1, along - 1))
+    if draw(st.booleans()):
+        return (across, along), [first[None, :], ~first[None, :]]
+    return (along, across), [first[:, None], ~first[:, None]]
+
+
+@settings(max_examples=60)
+@given(cut=cut_rectangles(), differ=st.tuples(*[st.booleans()] * 4))
+def test_merged_scalars_differ_only_along_what_their_parts_differ_along(
+    cut: tuple[tuple[int, int], list[Array]], differ: tuple[bool, ...]
+) -> None:
+    shape, conditions = cut
+    sizes = [tuple(n if d else 1 for n, d in zip(shape, differ[i:])) for i in (0, 2)]
+    parts = [
+        np.arange(height * width).reshape(height, width) + 10 * index
+        for index, (height, width) in enumerate(sizes)
+    ]
+    picks = [pick_where(condition) for condition in conditions]
+    whole = merged(shape, [(pick, pick.take(p)) for pick, p in zip(picks, parts)])
+    exact = np.where(conditions[0], *parts)
+    np.testing.assert_array_equal(whole, exact, strict=True)
