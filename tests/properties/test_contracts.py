@@ -6,7 +6,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvzero.case import ID_DTYPES, Call, Case, Placement
+from kvzero.case import ID_DTYPES, Arrival, Call, Case, Placement, id_runs
 from kvzero.casefile import decode_case, encode_case
 from kvzero.layout import Allocation, Layout, Run
 from kvzero.memory import place
@@ -80,6 +80,19 @@ def test_a_case_is_outside_where_a_term_fails(case: Case, contract: Contract) ->
     results = judge(case, seen, contract)
     if reason is not None:
         assert all(result == NotJudged(result.property, reason) for result in results)
+
+
+@given(st.sampled_from(ARRIVALS), st.sampled_from(ID_DTYPES), st.booleans())
+def test_a_dtype_of_ids_is_a_term_unless_they_come_as_a_list(
+    arrival: Arrival, dtype: str, is_allowed: bool
+) -> None:
+    allowed = tuple(d for d in ID_DTYPES if (d == dtype) == is_allowed)
+    call = Call(id_runs([1]), arrival, "int64" if arrival == "list" else dtype)
+    case = Case(Layout(2, (Allocation(64),), (Run(8, 32),)), (call,))
+    reason = outside_contract(case, Contract(id_dtypes=allowed))
+    is_outside = arrival != "list" and not is_allowed
+    told = f"outside the contract: calls[0]: ids have dtype {dtype}"
+    assert reason == (told if is_outside else None)
 
 
 @given(cases())
