@@ -241,7 +241,7 @@ class Child:
             raise ChildGoneError(self.death()) from None
 
     def stop(self) -> None:
-        """Kill it with all that it has started, and wait until it is gone."""
+        """Kill it with all that it has started, and wait until it itself is gone."""
         with suppress(OSError):
             self._lifeline.shutdown(socket.SHUT_WR)
             self._told(KILL_SECONDS)
