@@ -279,7 +279,28 @@ def _assert_cast(
 def test_float_is_cut_toward_zero_or_is_not_judged(
     data: st.DataObject, name: str, source: str, bits: int
 ) -> None:
-    x = _drawn(data, source, marks=False)
+    _assert_cut(name, source, bits, _drawn(data, source, marks=False))
+
+
+@given(
+    name=st.sampled_from(("arith.fptosi", "arith.fptoui")),
+    bits=st.sampled_from((8, 16, 32, 64)),
+    less=st.integers(0, 1),
+    sign=st.sampled_from((1.0, -1.0)),
+    toward=st.sampled_from((0.0, math.inf, None)),
+)
+def test_float_at_the_border_of_an_integer_is_cut_or_is_not_judged(
+    name: str, bits: int, less: int, sign: float, toward: float | None
+) -> None:
+    number = np.float32(sign * 2.0 ** (bits - less))
+    if toward is not None:
+        number = np.nextafter(number, np.float32(sign * toward))
+    lanes = number.view(np.int32)
+    x = Drawn("f32", lanes, np.broadcast_to(lanes, (3, 2)), np.zeros((3, 2), bool))
+    _assert_cut(name, "f32", bits, x)
+
+
+def _assert_cut(name: str, source: str, bits: int, x: Drawn) -> None:
     line = f"%r = {name} %a0 : {x.kind} to {kind_of(f'i{bits}', x.lanes.shape[2:])}"
     numbers = [float(number) for number in reals(x.lanes, source).reshape(-1)]
     low, high = (
