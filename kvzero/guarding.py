@@ -16,15 +16,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from importlib import import_module
 from operator import index
 from typing import Any
 
-from triton.compiler import CompiledKernel
-
-from kvzero.errors import EnvironmentMissingError, KvzeroError, LaunchLimitError
+from kvzero.errors import KvzeroError, LaunchLimitError
 from kvzero.limits import Grid, LaunchShape, launch_fate
-from kvzero.triton_internals import TRITON_VERSION, DryDriver
+from kvzero.triton_internals.internals import CompiledKernel
+from kvzero.triton_internals.launchers import launcher_types
 
 SWITCH = "KVZERO_LAUNCH_GUARD"
 """The environment variable that guards a process from its import of kvzero on."""
@@ -102,30 +100,6 @@ class _Guard:
 
 
 _GUARD = _Guard()
-
-
-def launcher_types() -> dict[type, str | None]:
-    """Return the classes of Triton's launchers and their backends.
-
-    No driver is asked for, because that would initialise a device. A dry launcher knows
-    its backend itself.
-
-    Raises:
-        EnvironmentMissingError: Triton's internals have moved.
-    """
-    types: dict[type, str | None] = {DryDriver.launcher_cls: None}
-    for place, name, backend in (
-        ("triton.backends.nvidia.driver", "CudaLauncher", "cuda"),
-        ("triton.backends.amd.driver", "HIPLauncher", "hip"),
-    ):
-        try:
-            types[getattr(import_module(place), name)] = backend
-        except (ImportError, AttributeError) as error:
-            raise EnvironmentMissingError(
-                f"triton={TRITON_VERSION}, but the launch guard needs {place}.{name}, "
-                f"which is not where Triton 3.6 to 3.9 have it"
-            ) from error
-    return types
 
 
 @contextmanager

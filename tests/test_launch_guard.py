@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from kvzero.errors import KvzeroError, LaunchLimitError
 from kvzero.executors.device import device_available
-from kvzero.guarding import guard_if_asked, launch_guard, launcher_types
+from kvzero.guarding import guard_if_asked, launch_guard
 from kvzero.limits import LaunchShape, launch_fate
 from kvzero.triton_internals import LaunchEvent, dry_driver, recording_launches
+from kvzero.triton_internals.launchers import launcher_types
 
 gpu = pytest.mark.skipif(not device_available(), reason="torch finds no GPU")
 

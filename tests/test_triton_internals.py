@@ -210,6 +210,10 @@ def test_unknown_platform_is_refused(platform: str) -> None:
 def test_internal_that_moved_is_named() -> None:
     with pytest.raises(EnvironmentMissingError, match=r"kvzero needs object\.gone"):
         internals.internal(object(), "gone")
+    with pytest.raises(EnvironmentMissingError, match=r"kvzero needs sys\.gone"):
+        internals.internal(sys, "gone")
+    with pytest.raises(EnvironmentMissingError, match=r"needs triton\.gone, which"):
+        internals.internal_module("triton.gone")
 
 
 def test_import_that_moved_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,20 +5,23 @@ in a process that was started for it: `kvzero.executors.isolated` does that. Sub
 that are not Triton run there as they are.
 """
 
+from collections.abc import Callable
+from math import prod
+
 import torch
 import triton
 
 from kvzero.case import Case
 from kvzero.executors.arena import Arena
-from kvzero.executors.interpreter import capped_interpreter, mend_interpreter
 from kvzero.executors.leaks import resident_bytes
-from kvzero.executors.real_memory import Bench, run_on_memory
+from kvzero.executors.real_memory import Bench, NotJudgedError, run_on_memory
 from kvzero.memory import place
 from kvzero.observation import EVERY_PROPERTY, Observation
 from kvzero.subjects.protocol import Subject
+from kvzero.triton_internals.interpreter import interpreted_launches, mend_interpreter
 
 MAX_PROGRAMS = 20_000
-"""Programs of a case that are interpreted at most: about half a minute."""
+"""Programs of a case that are interpreted at most: about half a minute, 1.4 ms each."""
 MAX_BYTES = 2**30
 """Memory of a case: poison is written at about 300 MB/s on one core."""
 WORKING_BYTES = 2**27
@@ -90,5 +93,20 @@ class HostExecutor:
                 self._bench.environment,
                 not_judged=((EVERY_PROPERTY, reason), *BLIND_TO),
             )
-        with capped_interpreter(self._max_programs):
+        with interpreted_launches(_cap(self._max_programs)):
             return run_on_memory(self._bench, subject, case)
+
+
+def _cap(max_programs: int) -> Callable[[tuple[int, ...]], None]:
+    """Return what ends a case whose launches have more programs together."""
+    spent = 0
+
+    def admit(grid: tuple[int, ...]) -> None:
+        nonlocal spent
+        spent += prod(grid)
+        if spent > max_programs:
+            raise NotJudgedError(
+                f"more than {max_programs:,} programs, which is this executor's cap"
+            )
+
+    return admit

@@ -214,7 +214,7 @@ def _prepare_interpreter(subject: Subject) -> None:
         return
     import triton
 
-    from kvzero.executors.interpreter import mend_interpreter
+    from kvzero.triton_internals.interpreter import mend_interpreter
 
     mend_interpreter()
     if not triton.knobs.runtime.interpret:

@@ -4,7 +4,8 @@ Two ways to see launches. `dry_driver` puts a driver in place that has no device
 launch goes through Triton's own binder, specialisation key, compile cache and compiler,
 to machine code, and is handed to a callback instead of launched. `recording_launches`
 wraps the launcher of the driver that is active, so that real launches are seen on their
-way to the device. Both report the same `LaunchEvent`. No function of Triton is patched.
+way to the device. Both report the same `LaunchEvent`. No function of Triton is patched
+for them; for its interpreter, which has no launcher, one is (`interpreter`).
 
 Where a newer Triton has moved something, one `EnvironmentMissingError` names it.
 """

@@ -3,6 +3,7 @@
 Nothing but this package imports any of it from Triton.
 """
 
+from importlib import import_module
 from typing import Any, NoReturn
 
 import triton
@@ -40,7 +41,15 @@ def internal(owner: object, name: str) -> Internal:
     try:
         return getattr(owner, name)
     except AttributeError:
-        _moved(f"{type(owner).__name__}.{name}")
+        _moved(f"{getattr(owner, '__name__', type(owner).__name__)}.{name}")
+
+
+def internal_module(place: str) -> Internal:
+    """Return one of Triton's modules, or say that it has moved."""
+    try:
+        return import_module(place)
+    except ImportError:
+        _moved(place)
 
 
 def driver_config() -> Internal:

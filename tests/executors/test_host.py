@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvzero.case import Call, Case, IdRun, id_runs
-from kvzero.executors.host import HostExecutor
+from kvzero.executors.host import HostExecutor, _cap
 from kvzero.executors.isolated import IsolatedExecutor
+from kvzero.executors.real_memory import NotJudgedError
 from kvzero.executors.transcript import from_json, to_json
 from kvzero.layout import Allocation, Layout, Run
 from kvzero.limits import LaunchShape
@@ -143,3 +144,11 @@ LAUNCHES = st.builds(
 )
 def test_a_transcript_reads_back_as_it_was(observation: Observation) -> None:
     assert from_json(to_json(observation)) == observation
+
+
+def test_the_cap_counts_all_programs_of_a_case() -> None:
+    admit = _cap(20)
+    admit((2, 3))
+    admit((7, 1, 2))
+    with pytest.raises(NotJudgedError, match=r"more than 20 programs, .* cap"):
+        admit((1,))

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from kvzero.executors.interpreter import mend_interpreter
+from kvzero.triton_internals.interpreter import mend_interpreter
 from kvzero.zeroer import KVBlockZeroer, chunks, plan
 from kvzero.zeroer.chunks import CHUNK_BYTES, LINE_BYTES, MORE_BYTES, ROW_FIELDS
 from kvzero.zeroer.kernels import zero_chunks

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 import triton
 
-from kvzero.executors.interpreter import mend_interpreter
 from kvzero.report.standalone.launches import (
     Launches,
     NotRun,
@@ -19,6 +18,7 @@ from kvzero.report.standalone.launches import (
 )
 from kvzero.report.standalone.memory import PIECE_BYTES, Memory, free_bytes
 from kvzero.report.standalone.plain_case import Call, NotOfferedError, PlainCase
+from kvzero.triton_internals.interpreter import mend_interpreter
 
 SHOWS_NOT, SHOWS, SCRIPT_FAILED, CANNOT_SHOW = range(4)
 """Exit codes; the last one: this machine cannot show the fault."""

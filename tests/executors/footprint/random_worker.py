@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from kvzero.executors.interpreter import mend_interpreter
 from kvzero.triton_internals import dry_driver
+from kvzero.triton_internals.interpreter import mend_interpreter
 from tests.executors.footprint.random_kernels import TABLE
 from tests.executors.footprint.random_stages import stages
 

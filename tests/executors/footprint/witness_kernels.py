@@ -15,7 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kvzero.executors.interpreter import mend_interpreter
+from kvzero.triton_internals.interpreter import mend_interpreter
 
 OUT_BYTES = 1 << 16
 NUMBERS = 64

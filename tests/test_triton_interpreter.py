@@ -1,4 +1,4 @@
-"""The cap on Triton's interpreter; the class that walks a grid stands in for itself."""
+"""Triton's interpreter seen and mended; what walks a grid stands in for itself."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -8,8 +8,8 @@ import pytest
 import triton.language as tl
 from triton.runtime import interpreter
 
-from kvzero.executors.interpreter import capped_interpreter, mend_interpreter
-from kvzero.executors.real_memory import NotJudgedError
+from kvzero.errors import EnvironmentMissingError
+from kvzero.triton_internals.interpreter import interpreted_launches, mend_interpreter
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_scalar_bounds_a_loop_where_the_interpreter_is_old(
     builder = interpreter.InterpreterBuilder
     monkeypatch.setattr(builder, "create_splat", builder.create_splat)
     monkeypatch.setattr(interpreter, "_patch_lang_tensor", triton_36)
-    monkeypatch.setattr("kvzero.executors.interpreter.triton.__version__", version)
+    monkeypatch.setattr("kvzero.triton_internals.interpreter.TRITON_VERSION", version)
     mend_interpreter.__wrapped__()
     interpreter._patch_lang_tensor(Scalar, Scope)
     if version == "3.6.0":
@@ -84,33 +84,56 @@ def test_a_comparison_of_scalars_is_spread_as_a_mask(
     )
 
 
-def test_launches_within_the_cap_are_walked(walked: list[Any]) -> None:
-    with capped_interpreter(20):
+def test_launches_are_handed_over_before_they_are_walked(walked: list[Any]) -> None:
+    seen: list[Any] = []
+    with interpreted_launches(lambda grid: seen.append((grid, len(walked)))):
         executor((2, 3))()
         executor(lambda meta: (4, 1, 2, *meta))()
+    assert seen == [((2, 3), 0), ((4, 1, 2), 1)]
     assert walked == [(2, 3), (4, 1, 2)]
 
 
 @pytest.mark.parametrize("grid", [(3, 7), lambda meta: (3, 7, *meta)])
-def test_a_launch_beyond_the_cap_ends_the_case(walked: list[Any], grid: Any) -> None:
+def test_a_launch_that_is_refused_is_not_made(walked: list[Any], grid: Any) -> None:
+    def refuse(grid: tuple[int, ...]) -> None:
+        raise ZeroDivisionError(grid)
+
     with (
-        capped_interpreter(20),
-        pytest.raises(NotJudgedError, match="more than 20 programs"),
+        interpreted_launches(refuse),
+        pytest.raises(ZeroDivisionError, match=r"3, 7"),
     ):
         executor(grid)()
     assert not walked
 
 
-def test_the_cap_counts_all_launches_of_a_case(walked: list[Any]) -> None:
-    with capped_interpreter(20):
-        executor((15,))()
-        with pytest.raises(NotJudgedError):
-            executor((6,))()
-    assert walked == [(15,)]
-
-
-def test_the_interpreter_is_as_it_was_after_a_case() -> None:
+def test_the_interpreter_is_as_it_was_afterwards() -> None:
     original = interpreter.GridExecutor.__call__
-    with capped_interpreter(20):
+    with interpreted_launches(lambda _grid: None):
         assert interpreter.GridExecutor.__call__ is not original
     assert interpreter.GridExecutor.__call__ is original
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("GridExecutor", "3.7.1"),
+        ("InterpreterBuilder", "3.7.1"),
+        ("_patch_lang_tensor", "3.6.0"),
+    ],
+)
+def test_an_interpreter_that_has_moved_is_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, version: str
+) -> None:
+    builder = interpreter.InterpreterBuilder
+    monkeypatch.setattr(builder, "create_splat", builder.create_splat)
+    monkeypatch.setattr("kvzero.triton_internals.interpreter.TRITON_VERSION", version)
+    monkeypatch.delattr(interpreter, name)
+
+    def use() -> None:
+        mend_interpreter.__wrapped__()
+        with interpreted_launches(lambda _grid: None):
+            pass
+
+    said = rf"needs triton\.runtime\.interpreter\.{name}, "
+    with pytest.raises(EnvironmentMissingError, match=said):
+        use()
