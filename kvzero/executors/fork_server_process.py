@@ -40,7 +40,7 @@ IMPORTS = (
 """What children want; importing it is what makes a fresh process slow."""
 COMPILED_IMPORTS = (
     "numpy.ctypeslib",
-    "torch._dynamo",  # torch imports it at the first operator that is watched
+    "torch._dynamo",  # where it is there, a watch keeps compiled code as written
     "triton.compiler.code_generator",
     "kvzero.executors.device",
     "kvzero.executors.footprint",

@@ -8,9 +8,10 @@ of the case are not judged. Views are free.
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -41,12 +42,26 @@ class ArenaWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch h
         self._note = note
         self.touched: list[str] = []
 
+    def __enter__(self) -> Self:
+        """Begin to watch; what torch compiled runs as it is written meanwhile.
+
+        Torch cannot compile under a watch, and raises where it must. Where its compiler
+        is not imported, which takes a second, nothing is compiled yet.
+        """
+        imported = "torch._dynamo" in sys.modules
+        self._eagerly = _eager() if imported else nullcontext()
+        self._eagerly.__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]  # likewise
+        return self
+
+    def __exit__(self, *how: Any) -> None:  # Any: as Python says how a block ends
+        """Watch no more."""
+        super().__exit__(*how)  # type: ignore[no-untyped-call]  # likewise
+        self._eagerly.__exit__(*how)
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Keep torch from wrapping each operation, for which it imports its compiler.
-
-        That takes a second, and each operation longer; see `__torch_dispatch__`.
-        """
+        """Keep torch from wrapping operations, for which it imports its compiler."""
         return False
 
     def __torch_dispatch__(
@@ -58,17 +73,7 @@ class ArenaWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch h
     ) -> Any:  # Any: what the operation returns
         """Run an operation, unless it would write watched memory."""
         del types
-        # Nobody can be compiling what runs here before the compiler is imported.
-        if "torch._dynamo" in sys.modules:
-            return _not_compiled()(self, func, args, kwargs or {})
-        return self._watched(func, args, kwargs or {})
-
-    def _watched(
-        self,
-        func: Any,  # Any: torch's OpOverload
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:  # Any: what the operation returns
+        kwargs = kwargs or {}
         if func.is_view or not self._any_watched(args, kwargs):
             return func(*args, **kwargs)
         if self._is_followed(func, args, kwargs):
@@ -102,12 +107,9 @@ class ArenaWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch h
         return tensor.untyped_storage().data_ptr() in self._addresses
 
 
-@cache
-def _not_compiled() -> Callable[..., Any]:  # Any: what the operation returns
-    """Return how an operation is watched where torch's compiler may be at work."""
-    disable: Callable[..., Any] = torch.compiler.disable
-    watched: Callable[..., Any] = disable(ArenaWatch._watched)  # noqa: SLF001 - of this module
-    return watched
+def _eager() -> AbstractContextManager[None]:
+    stance: AbstractContextManager[None] = torch.compiler.set_stance("force_eager")
+    return stance
 
 
 def _caller() -> str:

@@ -1,8 +1,9 @@
 """Torch operations on drawn tensors: followed, named or left alone."""
 
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -133,3 +134,34 @@ def test_writer_is_who_called_torch_and_not_torch_itself(data: st.DataObject) ->
         line = sys._getframe().f_lineno - 1
     places = [f"test_watch_drawn.py:{line}"]
     assert [place for _, place in here.noted] == places * operand.is_watched
+
+
+@pytest.mark.slow  # torch's compiler takes a second to import
+@settings(max_examples=10, deadline=None)
+@given(data=st.data(), must_compile=st.booleans())
+def test_compiled_code_is_followed_as_it_is_written(
+    data: st.DataObject, must_compile: bool
+) -> None:
+    compiled: list[object] = []
+
+    def backend(graph: Any, _inputs: Any) -> Any:  # Any: torch's compiler has no types
+        compiled.append(graph)
+        return graph.forward
+
+    def work(tensor: torch.Tensor) -> None:
+        tensor[1:] = 0
+        tensor.add_(1)
+
+    fast = torch.compile(work, backend=backend, fullgraph=must_compile)
+    here = Here()
+    operand = here.operand(data)
+    with ArenaWatch(arena(), here.note) as watch:
+        fast(operand.tensor)
+    first = operand.tensor.data_ptr() + 1
+    line = work.__code__.co_firstlineno + 1
+    written = [(first, f"test_watch_drawn.py:{line}")]
+    assert here.noted == written * operand.is_watched
+    assert watch.touched == ["aten::add_.Tensor"] * operand.is_watched
+    assert compiled == []
+    fast(torch.ones(SIZE))
+    assert len(compiled) == 1
